@@ -61,9 +61,9 @@ Status RecordWriter::write_one(RecordKind kind, std::span<const std::byte> bytes
 
 // ---- RecordReader
 
-RecordReader::Found RecordReader::fail(TlsAlert alert, const char* why) {
+RecordReader::RecordFound RecordReader::fail(TlsAlert alert, const char* why) {
   fault_ = {alert, why};
-  return Found::kFault;
+  return RecordFound::kFault;
 }
 
 // Whether that many bytes are held now.
@@ -80,9 +80,9 @@ bool RecordReader::hold(std::span<const std::byte>& bytes, std::size_t until) {
   return held_size_ >= until;
 }
 
-RecordReader::Found RecordReader::find(std::span<const std::byte>& bytes) {
+RecordReader::RecordFound RecordReader::find(std::span<const std::byte>& bytes) {
   const bool is_held = held_size_ > 0 || bytes.size() < kRecordHeaderBytes;
-  if (is_held && !hold(bytes, kRecordHeaderBytes)) return Found::kNothing;
+  if (is_held && !hold(bytes, kRecordHeaderBytes)) return RecordFound::kNothing;
   const std::span header(is_held ? held_.get() : bytes.data(), kRecordHeaderBytes);
   if (header[0] != static_cast<std::byte>(RecordKind::kData)) {
     return fail(TlsAlert::kUnexpectedMessage, "bad record type");
@@ -94,19 +94,19 @@ RecordReader::Found RecordReader::find(std::span<const std::byte>& bytes) {
   if (!is_held && bytes.size() >= whole) {
     record_ = bytes.first(whole);
     bytes = bytes.subspan(whole);
-    return Found::kRecord;
+    return RecordFound::kRecord;
   }
-  if (!hold(bytes, whole)) return Found::kNothing;
+  if (!hold(bytes, whole)) return RecordFound::kNothing;
   record_ = {held_.get(), whole};
-  return Found::kRecord;
+  return RecordFound::kRecord;
 }
 
 std::size_t RecordReader::most() const {
   return record_.size() - kRecordHeaderBytes - kLeastSealed;
 }
 
-RecordReader::Found RecordReader::open(std::span<std::byte> to, RecordKind& kind,
-                                       std::size_t& size) {
+RecordReader::RecordFound RecordReader::open(std::span<std::byte> to, RecordKind& kind,
+                                             std::size_t& size) {
   const std::size_t longest = most();
   if (longest > kMaxRecordBytes) return fail(TlsAlert::kRecordOverflow, "data length too long");
   to = to.first(longest);
@@ -127,7 +127,7 @@ RecordReader::Found RecordReader::open(std::span<std::byte> to, RecordKind& kind
   switch (kind) {
     case RecordKind::kAlert:
     case RecordKind::kHandshake:
-    case RecordKind::kData: return Found::kRecord;
+    case RecordKind::kData: return RecordFound::kRecord;
   }
   return fail(TlsAlert::kUnexpectedMessage, "bad record type");
 }

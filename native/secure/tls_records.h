@@ -65,22 +65,22 @@ class RecordReader {
  public:
   explicit RecordReader(TrafficKey key) : key_(std::move(key)) {}
 
-  enum class Found : std::uint8_t { kNothing, kRecord, kFault };
+  enum class RecordFound : std::uint8_t { kNothing, kRecord, kFault };
 
   // Takes bytes until a record is whole, cut anywhere. kNothing: all are taken.
-  Found find(std::span<const std::byte>& bytes);
+  RecordFound find(std::span<const std::byte>& bytes);
   // The most bytes that the record which was found protects.
   std::size_t most() const;
   // Decrypts that record to the front of `to`, which has room for most() bytes, and returns how
   // many it protects and what they are. kFault: nothing of it is there. Before the next find().
-  Found open(std::span<std::byte> to, RecordKind& kind, std::size_t& size);
+  RecordFound open(std::span<std::byte> to, RecordKind& kind, std::size_t& size);
   const RecordFault& fault() const { return fault_; }
 
   // The next records have the next key.
   Status change_key() { return key_.advance(); }
 
  private:
-  Found fail(TlsAlert alert, const char* why);
+  RecordFound fail(TlsAlert alert, const char* why);
   bool hold(std::span<const std::byte>& bytes, std::size_t until);
 
   TrafficKey key_;

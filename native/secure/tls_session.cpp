@@ -150,15 +150,15 @@ void TlsSession::Core::receive(std::span<std::byte> to) {
   const bool takes_all = to.empty();
   while (state == TlsState::kOpen && (takes_all || (!to.empty() && received.empty()))) {
     auto found = reader->find(wire.fed);
-    if (found == RecordReader::Found::kNothing) break;
+    if (found == RecordReader::RecordFound::kNothing) break;
     std::size_t size = 0;
     auto kind = RecordKind::kData;
     std::span<std::byte> room = to;
-    if (found == RecordReader::Found::kRecord) {
+    if (found == RecordReader::RecordFound::kRecord) {
       if (to.size() < reader->most()) room = received.room(reader->most());
       found = reader->open(room, kind, size);
     }
-    if (found == RecordReader::Found::kFault) return fail_by(reader->fault());
+    if (found == RecordReader::RecordFound::kFault) return fail_by(reader->fault());
     if (kind != RecordKind::kData || late.midway()) {
       hear(kind, room.first(size));
     } else if (size > 0) {

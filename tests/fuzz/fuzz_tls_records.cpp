@@ -65,7 +65,7 @@ bool hear(RecordReader& reader, LateHandshake& late, const Bytes* inner) {
   Bytes place(reader.most());
   auto kind = RecordKind::kData;
   std::size_t size = 0;
-  if (reader.open(place, kind, size) != RecordReader::Found::kRecord) return false;
+  if (reader.open(place, kind, size) != RecordReader::RecordFound::kRecord) return false;
   expect(inner != nullptr && size < inner->size());
   expect(std::equal(place.begin(), place.begin() + static_cast<long>(size), inner->begin()));
   expect((*inner)[size] == static_cast<std::byte>(kind));
@@ -97,8 +97,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       all = all.subspan(piece.size());
       while (!piece.empty()) {
         const auto found = reader.find(piece);
-        if (found == RecordReader::Found::kFault) return 0;
-        if (found == RecordReader::Found::kNothing) break;
+        if (found == RecordReader::RecordFound::kFault) return 0;
+        if (found == RecordReader::RecordFound::kNothing) break;
         if (!hear(reader, late, is_changed ? nullptr : &inner)) return 0;
       }
     }

@@ -24,7 +24,7 @@ namespace holdfast::secure {
 namespace {
 
 using KeyUse = TrafficKey::KeyUse;
-using Found = RecordReader::Found;
+using RecordFound = RecordReader::RecordFound;
 
 TrafficKey key_of(std::string_view secret, KeyUse use, std::uint16_t suite = 0x1301) {
   return std::move(TrafficKey::make(*traffic_suite(suite), TrafficSecret::of_text(secret), use))
@@ -69,11 +69,11 @@ TEST_CASE("what the client of RFC 8448 writes is read, cut anywhere") {
     ByteList said;
     for (auto part : {std::span(wire).first(cut), std::span(wire).subspan(cut)}) {
       std::span<const std::byte> bytes = part;
-      while (reader.find(bytes) == Found::kRecord) {
+      while (reader.find(bytes) == RecordFound::kRecord) {
         ByteList to(reader.most());
         auto kind = RecordKind::kAlert;
         std::size_t size = 0;
-        REQUIRE(reader.open(to, kind, size) == Found::kRecord);
+        REQUIRE(reader.open(to, kind, size) == RecordFound::kRecord);
         kinds.push_back(kind);
         if (kind == RecordKind::kData) said.insert(said.end(), to.begin(), to.begin() + long(size));
       }
@@ -335,11 +335,11 @@ TEST_CASE("a padded record goes straight to where it is wanted") {
   inner.resize(40);
   ByteList record = sealed(inner, key);
   std::span<const std::byte> bytes = record;
-  REQUIRE(reader.find(bytes) == Found::kRecord);
+  REQUIRE(reader.find(bytes) == RecordFound::kRecord);
   ByteList to(50, std::byte{'.'});
   auto kind = RecordKind::kAlert;
   std::size_t size = 0;
-  REQUIRE(reader.open(to, kind, size) == Found::kRecord);
+  REQUIRE(reader.open(to, kind, size) == RecordFound::kRecord);
   CHECK(size == 3);
   CHECK(kind == RecordKind::kData);
   CHECK(to[39] == std::byte{'.'});
@@ -347,8 +347,8 @@ TEST_CASE("a padded record goes straight to where it is wanted") {
   record = sealed(inner, key);
   record.back() ^= std::byte{1};
   bytes = record;
-  REQUIRE(reader.find(bytes) == Found::kRecord);
-  REQUIRE(reader.open(to, kind, size) == Found::kFault);
+  REQUIRE(reader.find(bytes) == RecordFound::kRecord);
+  REQUIRE(reader.open(to, kind, size) == RecordFound::kFault);
   CHECK(reader.fault().alert == TlsAlert::kBadRecordMac);
   CHECK(std::ranges::all_of(std::span(to).first(39), [](auto b) { return b == std::byte{0}; }));
 }
