@@ -118,8 +118,7 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
   for (const auto& [m, proven] : losses_of(message, view_)) {
     lost.push_back(m);
     // A loss without proof repeats what was prepared, which may be out of date.
-    const bool believed = from == settings_.self || is_witness(view_, settings_.host_of, from, m);
-    if (proven && believed && view_.has(m)) lose(m, true, now);
+    if (proven && view_.has(m)) take_word(from, m, now);
   }
   auto said = take_body(from, message);
   // A report for another coordinator's ballot is news, but no promise.

@@ -196,6 +196,7 @@ class Coordinator {
   void on_ready(MemberId from, const Message& message, Instant now);
   void take_back(MemberId member, Instant now);
   void take_back_heard(Instant now);
+  void take_word(MemberId witness, MemberId ended, Instant now);
   void lose(MemberId member, bool proven, Instant now);
   bool weigh_complaints(Instant now);
   bool is_unheard(MemberId member) const;

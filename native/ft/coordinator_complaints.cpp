@@ -34,6 +34,16 @@ void Coordinator::on_suspect(MemberId from, const Message& message, Instant now)
   if (weigh_complaints(now)) try_decide(now);
 }
 
+// A member that is no witness may be right, and has stopped: so it does not hear the other one,
+// though not for `grace` yet.
+void Coordinator::take_word(MemberId witness, MemberId ended, Instant now) {
+  const bool own = witness == settings_.self;
+  if (own || is_witness(view_, settings_.host_of, witness, ended)) return lose(ended, true, now);
+  if (lost_.contains(ended) || is_planted(Planted::kDropWord)) return;
+  const Instant matures = now + (settings_.silence - settings_.heartbeat);
+  complaints_[witness].emplace(ended, matures);
+}
+
 // A coordinator that was started anew may never have heard of a member.
 bool Coordinator::is_unheard(MemberId member) const {
   return unheard_.contains(member) || (settings_.outside && !heard_.contains(member));

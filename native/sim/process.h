@@ -95,6 +95,10 @@ class Process final : public group::ControlRouterOwner,
     kPacket,   // a call was refused
     kWitness,  // whoever started the peer's process
   };
+  // Whether it has a view with the member, or, as a coordinator, knows one.
+  bool knows(MemberId member) const {
+    return service_ ? service_->knows(member) : router_.needs(member);
+  }
   // Something says that the peer's process has ended.
   void on_end(MemberId peer, Word word);
   // Says to all peers that the process of a member has ended.

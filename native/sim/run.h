@@ -144,6 +144,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::vector<int> survivors() const;
   // Whether the wires between the two work, both ways.
   bool hears(int a, int b) const;
+  bool is_proven(int process, const std::vector<int>& here) const;
   bool may_tell(int other, int process) const;
   // Whether one of the two has closed its end of their last connection.
   bool is_closed(int a, int b) const;
@@ -178,6 +179,7 @@ class Simulation final : public WireKeeper, public Surroundings {
     Word word;
   };
   std::vector<Refusal> refusals_;
+  std::set<std::pair<int, MemberId>> told_;  // by a witness: whom, and of whose end
   std::map<std::pair<CommId, std::uint32_t>, ft::WorldView> views_;  // by world and epoch
   Weather weather_;
   std::vector<int> waiting_;    // by fault: triggers still to come; 0: it was triggered

@@ -58,6 +58,21 @@ ft::WorldView Simulation::newest_view(bool second) const {
   return newest;
 }
 
+// Whether those who decide know that the process has ended; `here`: the living members of its view.
+// With a secret who saw it on its host passes that on, and what a witness tells counts for whom it
+// has told.
+bool Simulation::is_proven(int process, const std::vector<int>& here) const {
+  if (host(process).vanished) return false;
+  const bool seen = std::any_of(here.begin(), here.end(), [&](int q) {
+    const auto way = wires_.find({process, q});
+    const bool sees = !scenario_.signs || share_host(process, q);
+    return sees && way != wires_.end() && way->second.back()->proves_death;
+  });
+  const auto is_told = [&](int q) { return told_.contains({q, host(process).process->id()}); };
+  if (seen || !scenario_.launched) return seen;
+  return scenario_.outside ? is_told(coordinator_) : std::all_of(here.begin(), here.end(), is_told);
+}
+
 // Living members of the newest view that hear each other and may decide the next one; empty: there
 // may be no next one. Of members that do not hear each other, the one with most such quarrels goes
 // first.
@@ -80,14 +95,7 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
     if (member && h.alive) here.push_back(h.process->number());
     if (member && !h.alive) dead.push_back(h.process->number());
   }
-  for (const int p : dead) {
-    vote.all_proven =
-        vote.all_proven && !host(p).vanished && std::any_of(here.begin(), here.end(), [&](int q) {
-          const auto way = wires_.find({p, q});
-          const bool sees = !scenario_.signs || scenario_.launched || share_host(p, q);
-          return sees && way != wires_.end() && way->second.back()->proves_death;
-        });
-  }
+  for (const int p : dead) vote.all_proven = vote.all_proven && is_proven(p, here);
   const auto quarrels = [&](int p) {
     return std::count_if(here.begin(), here.end(), [&](int q) { return !hears(p, q); });
   };

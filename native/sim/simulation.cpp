@@ -293,6 +293,8 @@ void Simulation::step(int process) {
   }
   std::erase_if(refusals_, [&](const Refusal& refusal) {
     if (refusal.from != process || refusal.at > now_) return false;
+    const bool told = refusal.word == Refusal::Word::kWitness && h.process->knows(refusal.to);
+    if (told) told_.emplace(process, refusal.to);
     h.process->on_end(refusal.to, refusal.word);
     return true;
   });

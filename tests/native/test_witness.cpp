@@ -137,8 +137,10 @@ TEST_CASE("a member that coordinates believes its own kernel of whatever host") 
 
 class Service {
  public:
-  explicit Service(bool secret) : service_(settings(secret)) {
+  // `unheard`: has not called yet.
+  explicit Service(bool secret, MemberId unheard = kNobody) : service_(settings(secret)) {
     for (const MemberId id : view_of_four().members) {
+      if (id == unheard) continue;
       Message greet;
       greet.kind = MessageKind::kGreet;
       greet.world = kWorld;
@@ -198,6 +200,22 @@ TEST_CASE("with a secret a coordinator outside believes the dead one's neighbour
     service.report(kC, kD);
     CHECK(service.said() == (secret ? Said{{kD, true}} : Said{}));
   }
+}
+
+// It may be right: the coordinator may have been started when the witness had spoken.
+TEST_CASE("a word that is no proof is a complaint that begins now, of whom nobody hears") {
+  Service knows_all(true);
+  knows_all.report(kA, kD);
+  knows_all.run(kGrace * 2);
+  CHECK(knows_all.said().empty());
+  Service anew(true, kD);
+  anew.report(kA, kD);
+  anew.run(kGrace - kBeat * 2);
+  CHECK(anew.said().empty());
+  anew.run(kBeat * 4);
+  const auto said = anew.said();
+  REQUIRE_FALSE(said.empty());
+  CHECK(said.front() == std::pair(kD, false));
 }
 
 TEST_CASE("with a secret a coordinator outside takes a closed connection for silence") {
