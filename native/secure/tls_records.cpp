@@ -1,4 +1,3 @@
-#ifdef HOLDFAST_OPENSSL
 #include "secure/tls_records.h"
 
 #include <algorithm>
@@ -53,7 +52,7 @@ Status RecordWriter::write_one(RecordKind kind, std::span<const std::byte> bytes
   header[4] = static_cast<std::byte>(sealed);
   if (!key_.seal(header, bytes, static_cast<std::byte>(kind),
                  room.subspan(kRecordHeaderBytes, sealed))) {
-    return {Code::kSystem, "OpenSSL encrypts no record: " + openssl_reason()};
+    return {Code::kSystem, "OpenSSL encrypts no record"};
   }
   to.added(kRecordHeaderBytes + sealed);
   return Status::ok();
@@ -169,4 +168,3 @@ LateHandshake::LateWord LateHandshake::hear(std::span<const std::byte> bytes) {
 }
 
 }  // namespace holdfast::secure
-#endif

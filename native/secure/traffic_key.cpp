@@ -1,18 +1,50 @@
-#ifdef HOLDFAST_OPENSSL
 #include "secure/traffic_key.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "secure/hex.h"
+#include "secure/secret.h"
+
+namespace holdfast::secure {
+
+TrafficSecret::~TrafficSecret() { wipe(bytes_); }
+
+TrafficSecret::TrafficSecret(TrafficSecret&& other) noexcept
+    : bytes_(other.bytes_), size_(std::exchange(other.size_, 0)) {
+  wipe(other.bytes_);
+}
+
+TrafficSecret& TrafficSecret::operator=(TrafficSecret&& other) noexcept {
+  if (this != &other) {
+    bytes_ = other.bytes_;
+    size_ = std::exchange(other.size_, 0);
+    wipe(other.bytes_);
+  }
+  return *this;
+}
+
+std::span<std::byte> TrafficSecret::resized(std::size_t size) {
+  size_ = std::min(size, kMost);
+  return std::span(bytes_).first(size_);
+}
+
+TrafficSecret TrafficSecret::of_text(std::string_view text) {
+  TrafficSecret secret;
+  if (!unhex(text, secret.resized(text.size() / 2))) secret.resized(0);
+  return secret;
+}
+
+}  // namespace holdfast::secure
+
+#ifdef HOLDFAST_OPENSSL
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 
-#include <algorithm>
 #include <limits>
-#include <utility>
 #include <vector>
-
-#include "secure/hex.h"
-#include "secure/secret.h"
 
 namespace holdfast::secure {
 namespace {
@@ -53,37 +85,6 @@ Status expand(const TrafficSuite& suite, const TrafficSecret& secret, std::strin
 }
 
 }  // namespace
-
-// ---- TrafficSecret
-
-TrafficSecret::~TrafficSecret() { wipe(bytes_); }
-
-TrafficSecret::TrafficSecret(TrafficSecret&& other) noexcept
-    : bytes_(other.bytes_), size_(std::exchange(other.size_, 0)) {
-  wipe(other.bytes_);
-}
-
-TrafficSecret& TrafficSecret::operator=(TrafficSecret&& other) noexcept {
-  if (this != &other) {
-    bytes_ = other.bytes_;
-    size_ = std::exchange(other.size_, 0);
-    wipe(other.bytes_);
-  }
-  return *this;
-}
-
-std::span<std::byte> TrafficSecret::resized(std::size_t size) {
-  size_ = std::min(size, kMost);
-  return std::span(bytes_).first(size_);
-}
-
-TrafficSecret TrafficSecret::of_text(std::string_view text) {
-  TrafficSecret secret;
-  if (!unhex(text, secret.resized(text.size() / 2))) secret.resized(0);
-  return secret;
-}
-
-// ---- TrafficKey
 
 const TrafficSuite* traffic_suite(std::uint16_t number) {
   const auto* found = std::ranges::find(kTrafficSuites, number, &TrafficSuite::number);

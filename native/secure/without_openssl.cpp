@@ -28,6 +28,7 @@ void OpensslFree::operator()(ssl_st*) const {}
 void OpensslFree::operator()(X509_crl_st*) const {}
 void OpensslFree::operator()(x509_st*) const {}
 void OpensslFree::operator()(x509_store_ctx_st*) const {}
+void OpensslFree::operator()(evp_cipher_ctx_st*) const {}
 
 Result<Sha256> sha256(std::span<const std::byte>) { return lacks_openssl(); }
 Result<Secret> derive(const Secret&, std::string_view, std::span<const std::byte>) {
@@ -68,6 +69,21 @@ Result<TlsContext> TlsContext::of_identity(const Identity&) { return lacks_opens
 Result<TlsContext> TlsContext::of_certificates(const CertificateTexts&) { return lacks_openssl(); }
 Result<TlsContext> TlsContext::of_server(const ServerTexts&) { return lacks_openssl(); }
 Result<TlsContext> TlsContext::of_authorities(const std::string&) { return lacks_openssl(); }
+
+// No suite, and so no key.
+const TrafficSuite* traffic_suite(std::uint16_t) { return nullptr; }
+Result<TrafficKey> TrafficKey::make(const TrafficSuite&, TrafficSecret, KeyUse) {
+  return lacks_openssl();
+}
+Status TrafficKey::advance() { return lacks_openssl(); }
+bool TrafficKey::seal(std::span<const std::byte>, std::span<const std::byte>, std::byte,
+                      std::span<std::byte>) {
+  return false;
+}
+bool TrafficKey::open(std::span<const std::byte>, std::span<const std::byte>, std::span<std::byte>,
+                      std::byte&) {
+  return false;
+}
 
 // No context is ever made, and so no session.
 struct TlsSession::Core {};
