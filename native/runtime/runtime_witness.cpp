@@ -1,6 +1,8 @@
 // What a runtime leaves for whoever started its process, and hears of such witnesses of others.
 #include <algorithm>
+#include <utility>
 
+#include "base/fnv.h"
 #include "runtime/runtime.h"
 #include "secure/hex.h"
 #include "secure/testimony.h"
@@ -19,6 +21,14 @@ constexpr int kMostChecks = 64;
 // The coordinator first, for it decides.
 void Runtime::leave_note() {
   if (!note_) return;
+  // Reading the cards of many members takes milliseconds.
+  Fnv1a views;
+  views.mix(peers_.size());
+  router_.each_world([&](const auto& world) {
+    views.mix(world->id().value);
+    views.mix(world->view().epoch.value);
+  });
+  if (std::exchange(noted_, views.value()) == views.value()) return;
   std::vector<Endpoint> others;
   for (const HostSearch& host : parts_.hosts) {
     for (const Endpoint& at : host.endpoints()) others.push_back(at);

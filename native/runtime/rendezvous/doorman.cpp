@@ -200,7 +200,7 @@ void Doorman::look_at(WaitingRoom::Ticket ticket) {
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    first = heard_.empty() && testimonies_.empty();
+    first = heard_.empty();
     if (heard_.size() >= kMostHeard) heard_.erase(heard_.begin());
     heard_.push_back(std::move(greeted));
   }
@@ -220,7 +220,7 @@ bool Doorman::hears_witness(WaitingRoom::Ticket ticket, int fd) {
   bool first_one = false;
   {
     const std::lock_guard lock(mutex_);
-    first_one = heard_.empty() && testimonies_.empty();
+    first_one = testimonies_.empty();
     if (testimonies_.size() < kMostTestimonies) testimonies_.push_back(*testimony);
   }
   if (first_one) ring_();
