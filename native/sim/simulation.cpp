@@ -87,7 +87,9 @@ void Simulation::look_for_the_buried(int process, CommId world, const ft::WorldV
     if (view.has(member) || view.has_outcast(member)) continue;
     const bool lives = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& h) {
       const Process& one = *h.process;
-      return one.id() == member && h.alive && !one.stopped() && !one.is_leaving();
+      // Somebody else may call itself by a dead member's id.
+      const bool is_in = one.admitted() && !one.stopped() && !one.is_leaving();
+      return one.id() == member && h.alive && is_in;
     });
     if (!lives) continue;
     ledger_.on_wrong(process, "G4: view " + std::to_string(view.epoch.value) + " takes member " +
