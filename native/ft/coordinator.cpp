@@ -66,7 +66,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   outranked_by_ = std::max(outranked_by_, message.generation);
   note_promise(from, message);
   // Where those that stay are not heard, one that speaks may decide without them.
-  if (!blocked_.empty() || is_deaf()) take_back(from, now);
+  if (!blocked_.empty() || is_deaf() || is_needed(from)) take_back(from, now);
   if (message.kind == MessageKind::kBehind) return answer_behind(from, message);
   if (message.epoch < view_.epoch) {
     send_decided(from, message.epoch);

@@ -210,6 +210,7 @@ class Coordinator {
   bool has_reported(MemberId member, const std::vector<MemberId>& lost) const;
   void try_decide(Instant now);
   bool allowed(Instant now);
+  bool is_needed(MemberId lost) const;
   Vote vote_of(std::vector<MemberId> staying) const;
   Result<MemberId> to_go(Rank rank) const;
   void note_out(MemberId member, std::string why);
