@@ -53,7 +53,6 @@ enum class Planted {
   kOldStatement,        // a signed view is believed though a later one is known
   kBelieveRefusal,      // a refused call proves a death though there is a secret
   kBelieveAfar,         // the word of a witness of another host does
-  kDropWord,            // such a word is dropped, though its member has stopped
 };
 
 #ifdef HOLDFAST_PLANTED

@@ -66,7 +66,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   outranked_by_ = std::max(outranked_by_, message.generation);
   note_promise(from, message);
   // Where those that stay are not heard, one that speaks may decide without them.
-  if (!blocked_.empty() || is_deaf() || is_needed(from)) take_back(from, now);
+  if (!blocked_.empty() || is_deaf()) take_back(from, now);
   if (message.kind == MessageKind::kBehind) return answer_behind(from, message);
   if (message.epoch < view_.epoch) {
     send_decided(from, message.epoch);
@@ -118,7 +118,8 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
   for (const auto& [m, proven] : losses_of(message, view_)) {
     lost.push_back(m);
     // A loss without proof repeats what was prepared, which may be out of date.
-    if (proven && view_.has(m)) take_word(from, m, now);
+    const bool believed = from == settings_.self || is_witness(view_, settings_.host_of, from, m);
+    if (proven && believed && view_.has(m)) lose(m, true, now);
   }
   auto said = take_body(from, message);
   // A report for another coordinator's ballot is news, but no promise.

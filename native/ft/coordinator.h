@@ -196,7 +196,6 @@ class Coordinator {
   void on_ready(MemberId from, const Message& message, Instant now);
   void take_back(MemberId member, Instant now);
   void take_back_heard(Instant now);
-  void take_word(MemberId witness, MemberId ended, Instant now);
   void lose(MemberId member, bool proven, Instant now);
   bool weigh_complaints(Instant now);
   bool is_unheard(MemberId member) const;
@@ -210,7 +209,6 @@ class Coordinator {
   bool has_reported(MemberId member, const std::vector<MemberId>& lost) const;
   void try_decide(Instant now);
   bool allowed(Instant now);
-  bool is_needed(MemberId lost) const;
   Vote vote_of(std::vector<MemberId> staying) const;
   Result<MemberId> to_go(Rank rank) const;
   void note_out(MemberId member, std::string why);

@@ -99,17 +99,6 @@ Vote Coordinator::vote_of(std::vector<MemberId> staying) const {
   return vote;
 }
 
-// Whether too few stay to decide without the lost member. With a secret: a coordinator that loses
-// members as soon as they are complained of may be about to find that out, and the member has no
-// reason to speak again.
-bool Coordinator::is_needed(MemberId lost) const {
-  if (!settings_.host_of || !lost_.contains(lost)) return false;
-  Vote vote = vote_of(staying());
-  vote.all_proven =
-      std::all_of(lost_.begin(), lost_.end(), [](const auto& entry) { return entry.second; });
-  return !may_decide(vote);
-}
-
 bool Coordinator::allowed(Instant now) {
   blocked_.clear();
   if (now < settings_.decides_from) {

@@ -34,16 +34,6 @@ void Coordinator::on_suspect(MemberId from, const Message& message, Instant now)
   if (weigh_complaints(now)) try_decide(now);
 }
 
-// A member that is no witness may be right, and has stopped: so it does not hear the other one,
-// though not for `grace` yet.
-void Coordinator::take_word(MemberId witness, MemberId ended, Instant now) {
-  const bool own = witness == settings_.self;
-  if (own || is_witness(view_, settings_.host_of, witness, ended)) return lose(ended, true, now);
-  if (lost_.contains(ended) || is_planted(Planted::kDropWord)) return;
-  const Instant matures = now + (settings_.silence - settings_.heartbeat);
-  complaints_[witness].emplace(ended, matures);
-}
-
 // A coordinator that was started anew may never have heard of a member.
 bool Coordinator::is_unheard(MemberId member) const {
   return unheard_.contains(member) || (settings_.outside && !heard_.contains(member));
@@ -173,9 +163,10 @@ void Coordinator::on_strayed(MemberId member) {
 bool Coordinator::drop_unheard(Instant now) {
   // Those that have never called a coordinator which was started anew may be on their way.
   if (settings_.outside && is_at_work()) {
+    const Duration time = settings_.host_of ? settings_.silence : settings_.heartbeat * kComeBack;
     for (const MemberId member : view_.present()) {
       if (heard_.contains(member) || lost_.contains(member)) continue;
-      unheard_.emplace(member, now + settings_.heartbeat * (kComeBack - kAlone));
+      unheard_.emplace(member, now + (time - settings_.heartbeat * kAlone));
     }
   }
   // A process that hears no member is cut off itself.

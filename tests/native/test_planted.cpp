@@ -307,17 +307,6 @@ Scenario false_witness(std::uint64_t seed) {
   return s;
 }
 
-// Likewise, and the members have it from whoever started one of them that its process has ended;
-// the coordinator that was told has gone, and the next one believes none of them.
-Scenario told_before(std::uint64_t seed) {
-  Scenario s = small_world(seed, 4 + static_cast<int>(seed % 2));
-  s.signs = s.outside = s.launched = true;
-  s.hosts = s.ranks;
-  s.faults = {at_step(FaultKind::kCrash, 1, s.ranks - 1, 0, {})};
-  s.faults.push_back(after(0, FaultKind::kCoordinator, {}, 0, milliseconds(3)));
-  return s;
-}
-
 Scenario sealed_reset(std::uint64_t seed) {
   Scenario s = living_reset(seed);
   s.signs = true;
@@ -437,7 +426,6 @@ constexpr Row kRows[] = {
     {Planted::kBelieveReset, "believe reset, with a secret", sealed_reset, 50},
     {Planted::kBelieveRefusal, "believe refusal", refused_living, 20},
     {Planted::kBelieveAfar, "believe a witness of another host", false_witness, 20},
-    {Planted::kDropWord, "drop word", told_before, 20},
     {Planted::kOwnClosing, "own closing", living_close, 50},
     {Planted::kNoWithdrawn, "no withdrawn", taken_back, 100},
     {Planted::kNoLeftBehind, "no left behind", left_behind, 50},
