@@ -317,9 +317,9 @@ class Runtime final : public comm::Executor,
   std::map<MemberId, Status> connect_failures_;
   group::ControlRouter router_;
   std::unique_ptr<WitnessNote> note_;  // null: nobody waits for this process, or there is no secret
-  int checks_ = 0;  // of testimonies, since then
+  int checks_ = 0;                     // of testimonies, since then
   Instant checks_since_{};
-  std::uint64_t noted_ = 0;            // which views the note was made of
+  std::uint64_t noted_ = 0;  // which views the note was made of
   Instant next_reap_{};
   Instant coordinator_since_{};  // since when the coordinator has been connected
   bool told_of_search_ = false;  // the user knows that the coordinator is being sought

@@ -16,9 +16,9 @@
 #include "secure/certificate.h"
 #include "secure/identity.h"
 #include "secure/openssl.h"
+#include "secure/records/traffic_key.h"
 #include "secure/tls_context.h"
 #include "secure/token.h"
-#include "secure/traffic_key.h"
 
 namespace holdfast::secure {
 

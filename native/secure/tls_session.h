@@ -14,9 +14,9 @@
 
 #include "base/result.h"
 #include "secure/proof.h"
+#include "secure/records/tls_records.h"
 #include "secure/tls_context.h"
 #include "secure/tls_judge.h"
-#include "secure/tls_records.h"
 
 namespace holdfast::secure {
 

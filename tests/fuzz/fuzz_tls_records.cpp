@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "secure/tls_records.h"
+#include "secure/records/tls_records.h"
 
 namespace {
 

@@ -16,7 +16,7 @@
 
 #include "openssl_peer.h"
 #include "secure/hex.h"
-#include "secure/tls_records.h"
+#include "secure/records/tls_records.h"
 #include "secure/tls_session.h"
 #include "tls_pairs.h"
 

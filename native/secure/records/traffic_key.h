@@ -1,6 +1,6 @@
 // The key of one direction of an open TLS 1.3 session: made of its traffic secret, followed by the
 // next when that has done enough (RFC 8446, 7.2 and 7.3), and used for one record at a time (5.2
-// and 5.3). It knows nothing of what records are for. For this folder.
+// and 5.3). It knows nothing of what records are for. For `secure`.
 // Why: docs/decisions/0166-open-sessions-have-records-of-our-own.md
 #pragma once
 

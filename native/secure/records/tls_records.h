@@ -1,6 +1,6 @@
 // Records of an open TLS 1.3 session (RFC 8446, 5): bytes in and bytes out, one writer and one
 // reader to a session. What is written is encrypted from where it lies to where it is sent from,
-// and what is read from where it was received to where it is wanted. For this folder.
+// and what is read from where it was received to where it is wanted. For `secure`.
 // Why: docs/decisions/0166-open-sessions-have-records-of-our-own.md
 #pragma once
 
@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "secure/byte_queue.h"
-#include "secure/traffic_key.h"
+#include "secure/records/traffic_key.h"
 
 namespace holdfast::secure {
 

@@ -1,4 +1,4 @@
-#include "secure/traffic_key.h"
+#include "secure/records/traffic_key.h"
 
 #include <algorithm>
 #include <utility>

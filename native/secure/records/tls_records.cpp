@@ -1,4 +1,4 @@
-#include "secure/tls_records.h"
+#include "secure/records/tls_records.h"
 
 #include <algorithm>
 #include <cstring>
