@@ -22,7 +22,7 @@ if(HOLDFAST_OPENSSL AND OPENSSL_INCLUDE_DIR AND OPENSSL_CONFIGURATION_DIR
   string(REGEX MATCH "[0-9]+" openssl_major "${major_line}")
 endif()
 
-file(GLOB secure_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/native/secure/*.cpp)
+file(GLOB_RECURSE secure_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/native/secure/*.cpp)
 # With the headers they have settings of their own; without, unity builds group the others alike.
 set_source_files_properties(${secure_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set(HOLDFAST_HAS_OPENSSL OFF)
