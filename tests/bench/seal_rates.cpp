@@ -383,7 +383,7 @@ void measure_loopback(double turn_seconds) {
   all.push_back(
       {"TCP sealed by token", suites[1], 3, [&] { tokened.carry(bytes); }, {}, tokened.helper()});
   take_turns(all, turn_seconds);
-  for (const std::size_t evp : {1, 3}) {
+  for (const std::size_t evp : {1U, 3U}) {
     // One end's share of EVP's encryption and decryption, and of processor time both.
     for (double& seconds : all[evp].seconds) seconds *= 0.5 * kMessages;
     for (double& seconds : all[evp].cpu_seconds) seconds *= kMessages;

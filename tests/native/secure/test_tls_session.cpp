@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -84,7 +85,7 @@ TEST_CASE("what is received goes straight to where it is wanted, and no more is 
   std::span<const std::byte> rest = wire;
   std::size_t done = 0;
   // Two records, the second of which has 7,768 bytes more than there is room for.
-  for (const std::size_t room : {25'000, 2'000, 0, 12'000, 1'000}) {
+  for (const std::size_t room : std::array<std::size_t, 5>{25'000, 2'000, 0, 12'000, 1'000}) {
     const TlsFed fed = pair.server.feed(rest, std::span(got).subspan(done, room));
     CHECK(fed.read == room);
     done += fed.read;
