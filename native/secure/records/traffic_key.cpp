@@ -44,7 +44,7 @@ TrafficSecret TrafficSecret::of_text(std::string_view text) {
 #include <openssl/params.h>
 
 #include <limits>
-#include <vector>
+#include <string>
 
 namespace holdfast::secure {
 namespace {
@@ -62,11 +62,9 @@ unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(b
 Status expand(const TrafficSuite& suite, const TrafficSecret& secret, std::string_view label,
               std::span<std::byte> to) {
   constexpr std::string_view kPrefix = "tls13 ";
-  std::vector<unsigned char> info{0, static_cast<unsigned char>(to.size()),
-                                  static_cast<unsigned char>(kPrefix.size() + label.size())};
-  info.insert(info.end(), kPrefix.begin(), kPrefix.end());
-  info.insert(info.end(), label.begin(), label.end());
-  info.push_back(0);
+  std::string info{'\0', static_cast<char>(to.size()),
+                   static_cast<char>(kPrefix.size() + label.size())};
+  info.append(kPrefix).append(label).push_back('\0');
   const Owned<EVP_KDF> kdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
   const Owned<EVP_KDF_CTX> work(kdf == nullptr ? nullptr : EVP_KDF_CTX_new(kdf.get()));
   int mode = EVP_KDF_HKDF_MODE_EXPAND_ONLY;
