@@ -128,6 +128,11 @@ def _wait(there: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
+def _states(coordinator: _Coordinator) -> list[str]:
+    (world,) = status.fetch(coordinator.pages)["worlds"]
+    return [rank["state"] for rank in world["ranks"]]
+
+
 def _of_rank(here: Path, peers: list[Any], rank: int) -> Any:
     return next(peer for peer in peers if _steps(here, peer)[0][0] == rank)
 
@@ -160,8 +165,10 @@ def test_a_drained_member_leaves_at_a_boundary_and_no_op_misses_it(
     last = _steps(tmp_path, gone)[-1]
     left = [peer for peer in peers if peer is not gone]
     _wait(lambda: _steps(tmp_path, left[0])[-1][1] > last[1] + 2, "the others did not go on")
+    # The page is written once a heartbeat, so it may be one heartbeat older than the ops.
+    shown = ["well", "left", "well"]
+    _wait(lambda: _states(coordinator) == shown, f"the page never said {shown}")
     (world,) = status.fetch(coordinator.pages)["worlds"]
-    assert [rank["state"] for rank in world["ranks"]] == ["well", "left", "well"]
     assert world["epochs"][-1]["left"] == 1
     history = _check_survivors(tmp_path, left)
     # Up to its last step all three are in each sum, and after it exactly the two.
