@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "comm/transport/inproc.h"
 #include "comm/transport/shm.h"
 #include "comm/transport/tcp.h"
+#include "comm/transport/trunk/trunk_link.h"
 #include "comm/transport/ucx/ucx.h"
 #include "sealed_pair.h"
 
@@ -35,9 +37,9 @@ struct TransportRow {
 
 // There is no poller here: every turn pretends that the sockets may be ready.
 inline bool pump(Link& link) {
-  if (auto* tcp = dynamic_cast<TcpLink*>(&link)) {
-    tcp->set_readable();
-    tcp->set_writable();
+  if (auto* stream = dynamic_cast<StreamLink*>(&link)) {
+    stream->set_readable();
+    stream->set_writable();
   }
   bool moved = false;
   if (auto* ucx = dynamic_cast<UcxLink*>(&link)) moved = ucx->worker().progress();
@@ -71,11 +73,29 @@ inline LinkPair make_shm() {
   return pair;
 }
 
+// A stream socket pair behaves as a loopback connection does, without a port to choose.
+inline std::array<int, 2> make_sockets() {
+  std::array<int, 2> fds{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()) == 0);
+  return fds;
+}
+
 inline LinkPair make_tcp() {
-  int fds[2];
-  // A stream socket pair behaves as a loopback connection does, without a port to choose.
-  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+  const auto fds = make_sockets();
   return {{}, std::make_unique<TcpLink>(fds[0]), std::make_unique<TcpLink>(fds[1]), {}};
+}
+
+inline LinkPair make_trunk() {
+  constexpr TrunkTerms kTerms{7, 4};
+  auto fds = make_sockets();
+  auto a = std::make_unique<TrunkLink>(Connection{fds[0]}, kTerms);
+  auto b = std::make_unique<TrunkLink>(Connection{fds[1]}, kTerms);
+  for (unsigned lane = 1; lane < kTerms.lanes; ++lane) {
+    fds = make_sockets();
+    a->join({fds[0]});
+    b->join({fds[1]});
+  }
+  return {{}, std::move(a), std::move(b), {}};
 }
 
 inline LinkPair make_sealed() {
@@ -123,7 +143,8 @@ inline LinkPair make_ucx() {
 // Of which a world of many ranks can be made.
 inline const std::vector<TransportRow>& transports() {
   static const std::vector<TransportRow> rows = [] {
-    std::vector<TransportRow> all{{"inproc", make_inproc}, {"shm", make_shm}, {"tcp", make_tcp}};
+    std::vector<TransportRow> all{
+        {"inproc", make_inproc}, {"shm", make_shm}, {"tcp", make_tcp}, {"trunk", make_trunk}};
     if (secure::available()) all.push_back({"tcp, sealed", make_sealed});
     return all;
   }();

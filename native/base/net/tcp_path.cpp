@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 
@@ -25,12 +26,22 @@ struct KernelTcpInfo {
   std::uint32_t data_segments[2];
   std::uint64_t delivery_rate;  // bytes a second
 };
+constexpr std::int64_t kNsPerUs = 1000;
+constexpr std::int64_t kNsPerMs = 1000 * kNsPerUs;
+constexpr std::size_t kTimeouts = 2;  // place in KernelTcpInfo::states
+// Places in KernelTcpInfo::counts, of milliseconds.
+constexpr std::size_t kSinceData = 11;
+constexpr std::size_t kSinceAnswer = 12;
+constexpr std::size_t kDelivered = 2;  // place in KernelTcpInfo::rates_and_bytes
+static_assert(offsetof(tcp_info, tcpi_retransmits) == 2);
+static_assert(offsetof(KernelTcpInfo, counts) + 4 * kSinceAnswer ==
+              offsetof(tcp_info, tcpi_last_ack_recv));
+static_assert(offsetof(KernelTcpInfo, rates_and_bytes) == 104);
 static_assert(offsetof(KernelTcpInfo, round_trip_us) == offsetof(tcp_info, tcpi_rtt));
 static_assert(offsetof(KernelTcpInfo, total_retransmits) == offsetof(tcp_info, tcpi_total_retrans));
 static_assert(offsetof(KernelTcpInfo, least_round_trip_us) == 148);
 static_assert(offsetof(KernelTcpInfo, delivery_rate) == 160);
 
-constexpr std::int64_t kNsPerUs = 1000;
 // The kernel's word for a round trip that it has not seen.
 constexpr std::uint32_t kNoRoundTrip = ~std::uint32_t{0};
 
@@ -43,6 +54,8 @@ std::optional<TcpPath> tcp_path(int fd) {
   TcpPath path;
   path.round_trip_ns = info.round_trip_us * kNsPerUs;
   path.retransmits = info.total_retransmits;
+  path.quiet_ns = std::min(info.counts[kSinceData], info.counts[kSinceAnswer]) * kNsPerMs;
+  path.timeouts = info.states[kTimeouts];
   if (length < sizeof info) return path;  // an older kernel
   if (info.least_round_trip_us != kNoRoundTrip) {
     path.least_round_trip_ns = info.least_round_trip_us * kNsPerUs;
@@ -50,6 +63,7 @@ std::optional<TcpPath> tcp_path(int fd) {
   if (info.delivery_rate <= std::uint64_t{std::numeric_limits<std::int64_t>::max()}) {
     path.bytes_per_s = static_cast<std::int64_t>(info.delivery_rate);
   }
+  path.delivered = info.rates_and_bytes[kDelivered];
   path.limited = (info.app_limited & 1U) != 0;
   return path;
 }

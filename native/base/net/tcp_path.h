@@ -14,6 +14,10 @@ struct TcpPath {
   std::int64_t bytes_per_s = 0;
   bool limited = true;
   std::uint32_t retransmits = 0;  // since the connection began
+  std::uint64_t delivered = 0;    // bytes that the other kernel has, since the connection began
+  std::int64_t quiet_ns = 0;      // since anything has come from the other kernel
+  // How often in a row the kernel's timer has sent again what was not answered.
+  std::uint8_t timeouts = 0;
 };
 
 // Nothing: it is no TCP connection.

@@ -1,6 +1,8 @@
 #include "comm/transport/frame_order.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/copy.h"
 
@@ -29,7 +31,7 @@ Status FrameOrder::take(std::uint64_t number, const FrameHeader& header,
     TRY(give_frame(session, header, payload));
     return deliver(session);
   }
-  auto early = keep(number, header);
+  auto early = keep(number, header, room(header.payload_bytes));
   if (!early.is_ok()) return early.status();
   if (!payload.empty()) {
     copy_bytes(early.value()->buffer.memory.get(), payload.data(), payload.size());
@@ -39,7 +41,7 @@ Status FrameOrder::take(std::uint64_t number, const FrameHeader& header,
 }
 
 Result<std::byte*> FrameOrder::expect(std::uint64_t number, const FrameHeader& header) {
-  auto early = keep(number, header);
+  auto early = keep(number, header, room(header.payload_bytes));
   if (!early.is_ok()) return early.status();
   return early.value()->buffer.memory.get();
 }
@@ -51,7 +53,27 @@ Status FrameOrder::filled(std::uint64_t number, Session& session) {
   return deliver(session);
 }
 
-Result<FrameOrder::EarlyFrame*> FrameOrder::keep(std::uint64_t number, const FrameHeader& header) {
+Status FrameOrder::take(std::uint64_t number, const FrameHeader& header, FrameBuffer payload,
+                        Session& session) {
+  if (number < next_ || early_.contains(number)) {
+    keep_spare(std::move(payload));
+    return Status::ok();
+  }
+  if (number == next_) {
+    ++next_;
+    const Status status = give_frame(session, header, {payload.memory.get(), header.payload_bytes});
+    keep_spare(std::move(payload));
+    TRY(status);
+    return deliver(session);
+  }
+  auto early = keep(number, header, std::move(payload));
+  if (!early.is_ok()) return early.status();
+  early.value()->whole = true;
+  return Status::ok();
+}
+
+Result<FrameOrder::EarlyFrame*> FrameOrder::keep(std::uint64_t number, const FrameHeader& header,
+                                                 FrameBuffer buffer) {
   if (number < next_ || number - next_ > kMostAhead || early_.contains(number)) {
     return Status{Code::kProtocolError, "broken peer: frame " + std::to_string(number) + " where " +
                                             std::to_string(next_) + " is awaited"};
@@ -64,7 +86,7 @@ Result<FrameOrder::EarlyFrame*> FrameOrder::keep(std::uint64_t number, const Fra
   early_bytes_ += header.payload_bytes;
   EarlyFrame& early = early_[number];
   early.header = header;
-  early.buffer = take_buffer(header.payload_bytes);
+  early.buffer = std::move(buffer);
   return &early;
 }
 
@@ -77,8 +99,7 @@ Status FrameOrder::deliver(Session& session) {
     const std::size_t bytes = early.header.payload_bytes;
     early_bytes_ -= bytes;
     const Status status = give_frame(session, early.header, {early.buffer.memory.get(), bytes});
-    const bool large = early.buffer.capacity == kMaxFramePayload;
-    if (large && spare_.size() < kSpareBuffers) spare_.push_back(std::move(early.buffer));
+    keep_spare(std::move(early.buffer));
     early_.erase(first);
     TRY(status);
   }
@@ -87,15 +108,21 @@ Status FrameOrder::deliver(Session& session) {
 
 // Large buffers are all of one size, so that each can be reused for any large frame and a network
 // adapter keeps it registered.
-FrameOrder::FrameBuffer FrameOrder::take_buffer(std::size_t bytes) {
+FrameBuffer FrameOrder::room(std::size_t bytes) {
   if (bytes == 0) return {};
-  if (bytes > kEagerBytes && !spare_.empty()) {
+  if (bytes > kEagerBytes && bytes <= large_ && !spare_.empty()) {
     FrameBuffer buffer = std::move(spare_.back());
     spare_.pop_back();
     return buffer;
   }
-  const std::size_t capacity = bytes > kEagerBytes ? kMaxFramePayload : bytes;
+  const std::size_t capacity = bytes > kEagerBytes ? std::max(bytes, large_) : bytes;
   return {std::make_unique_for_overwrite<std::byte[]>(capacity), capacity};
+}
+
+void FrameOrder::keep_spare(FrameBuffer buffer) {
+  if (buffer.capacity == large_ && spare_.size() < kSpareBuffers) {
+    spare_.push_back(std::move(buffer));
+  }
 }
 
 }  // namespace holdfast::comm

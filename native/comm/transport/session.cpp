@@ -121,7 +121,11 @@ void Session::send_control(const FrameHeader& header, std::vector<std::byte> pay
 }
 
 bool Session::next_frame(std::uint64_t max_payload, OutFrame& out) {
-  if (controls_.empty()) return sending_.next_frame(max_payload, out);
+  return next_control(out) || sending_.next_frame(max_payload, out);
+}
+
+bool Session::next_control(OutFrame& out) {
+  if (controls_.empty()) return false;
   controls_.pop(out);
   return true;
 }

@@ -73,6 +73,8 @@ class Session {
   // Pipe side, outgoing: gives the next frame, with at most `max_payload` bytes; false when none
   // can go now.
   bool next_frame(std::uint64_t max_payload, OutFrame& out);
+  // Likewise, but no frame of a message.
+  bool next_control(OutFrame& out);
   // The payload of a data frame has left the caller's memory.
   void sent(const OutFrame& frame) { sending_.sent(frame); }
 

@@ -41,6 +41,8 @@ struct Connection {
   std::unique_ptr<Seal> seal = nullptr;  // null: the bytes go as they are
 };
 
+class TrunkLink;
+
 class StreamLink : public Link {
  public:
   // The descriptor that a poller watches, edge-triggered, for reading and writing; negative: the
@@ -61,6 +63,8 @@ class StreamLink : public Link {
   virtual bool wants_to_write() = 0;
   // Reads round-trip time and retransmits from the network stack, and writes them to the meter.
   virtual void look_at_path() = 0;
+  // The link as a trunk; null: it is one connection.
+  virtual TrunkLink* trunk() { return nullptr; }
 
   // Wakes a peer that sleeps on its sockets.
   void wake_peer() {

@@ -1,0 +1,382 @@
+#include "comm/transport/trunk/trunk_link.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/forks.h"
+
+namespace holdfast::comm {
+namespace {
+
+// Bytes of bulk that may always be unconfirmed, and at most; in between it is twice what the path
+// holds. The receiver keeps no more than kMostBytesAhead.
+constexpr std::uint64_t kLeastWindow = 1U << 20;
+constexpr std::uint64_t kMostWindow = 24U << 20;
+// What is no message may be more than that, for it is pulled first.
+constexpr std::uint64_t kMostControls = kMostWindow + (4U << 20);
+static_assert(kMostControls + kMaxFramePayload <= kMostBytesAhead);
+// Frames that may be: a receiver keeps kMostAhead.
+constexpr std::size_t kMostUnconfirmed = kMostAhead - 64;
+// What a receiver leaves unconfirmed while nothing goes the other way.
+constexpr std::uint64_t kUnsaidBytes = 64 * 1024;
+constexpr std::size_t kUnsaidFrames = 32;
+// Turns of reading, and of writing, after which others have their turn.
+constexpr int kReadsOfLane = 4;
+constexpr int kWritesOfLane = 4;
+
+int make_epoll() {
+  return open_unforked([] { return ::epoll_create1(EPOLL_CLOEXEC); });
+}
+
+TrunkStream stream_of(FrameKind kind) {
+  const bool control = kind == FrameKind::kHeartbeat || kind == FrameKind::kMembership;
+  return control ? TrunkStream::kControl : TrunkStream::kBulk;
+}
+
+}  // namespace
+
+TrunkLink::TrunkLink(Connection first, const TrunkTerms& terms)
+    : terms_(terms), epoll_(make_epoll()), growth_(1), window_(kLeastWindow) {
+  if (epoll_ < 0) {
+    close_unforked(first.fd);
+    fail({Code::kSystem, "no file descriptors left (see ulimit -n)"});
+    return;
+  }
+  reset();
+  join(std::move(first));
+}
+
+TrunkLink::~TrunkLink() {
+  lanes_.clear();
+  if (epoll_ >= 0) close_unforked(epoll_);
+}
+
+void TrunkLink::reset() {
+  lanes_.clear();
+  streams_ = {};
+  growth_ = LaneGrowth(std::max(1U, terms_.lanes - 1));
+  window_ = kLeastWindow;
+  resumed_ = true;
+  peer_wants_ = 0;
+  unsaid_bytes_ = 0;
+  unsaid_frames_ = 0;
+  left_ = closed_by_peer_ = waited_ = false;
+  poll_ = true;
+}
+
+void TrunkLink::sever(Status why) {
+  fail(std::move(why));
+  lanes_.clear();
+}
+
+void TrunkLink::renew(Connection connection) {
+  session().restart({Code::kPeerLost, "the connection to it broke, and was made anew"});
+  reset();
+  recover();
+  join(std::move(connection));
+}
+
+void TrunkLink::hang_up() {
+  for (const auto& lane : lanes_) lane->hang_up();
+}
+
+void TrunkLink::watch(const TrunkLane& lane) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.u64 = lane.id();
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, lane.fd(), &event);
+}
+
+// Lanes that have stalled are given up for the new one: what they carried goes again. Where there
+// are too many, it is the one from which nothing has come for longest: the other side may have lost
+// it without a word.
+void TrunkLink::join(Connection connection) {
+  if (!status().is_ok()) return close_unforked(connection.fd);
+  for (std::size_t i = lanes_.size(); i-- > 0;) {
+    lanes_[i]->look();
+    if (lanes_[i]->is_stalled()) drop(i);
+  }
+  while (lanes_.size() >= std::max(terms_.lanes, 1U)) {
+    const auto quiet = [](const auto& lane) { return lane->path().quiet_ns; };
+    const auto oldest = std::ranges::max_element(lanes_, {}, quiet);
+    drop(static_cast<std::size_t>(oldest - lanes_.begin()));
+  }
+  if (lanes_.empty() && last_id_ != kNoLane && meter() != nullptr) meter()->resumed.add(1);
+  auto lane = std::make_unique<TrunkLane>(++last_id_, std::move(connection));
+  watch(*lane);
+  lane->set_control(trial_.next());
+  // Tells the other side what has come, so that it sends only the rest again.
+  lane->queue(header_now(), nullptr);
+  lanes_.push_back(std::move(lane));
+  poll_ = true;
+}
+
+void TrunkLink::drop(std::size_t place) {
+  const LaneId id = lanes_[place]->id();
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, lanes_[place]->fd(), nullptr);
+  lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(place));
+  give_back(id);
+  if (meter() != nullptr) meter()->lanes_lost.add(1);
+  if (lanes_.empty()) resumed_ = false;
+}
+
+void TrunkLink::drop_lost() {
+  for (std::size_t i = lanes_.size(); i-- > 0;) {
+    const Status& why = lanes_[i]->status();
+    if (why.is_ok()) continue;
+    if (why.code() == Code::kProtocolError) return sever(why);
+    drop(i);
+  }
+  // Who has said goodbye closes its connections, and calls for no new ones.
+  if (!lanes_.empty() || !left_) return;
+  closed_by_peer_ = true;
+  fail({Code::kPeerLost, "connection closed by the peer"});
+}
+
+void TrunkLink::poll_lanes() {
+  poll_ = false;
+  std::array<epoll_event, kMostLanes + 1> events;
+  const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    for (const auto& lane : lanes_) {
+      if (lane->id() != event.data.u64) continue;
+      if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) lane->set_readable();
+      if ((event.events & EPOLLOUT) != 0) lane->set_writable();
+    }
+  }
+}
+
+bool TrunkLink::pump() {
+  if (!status().is_ok()) return false;
+  if (poll_) poll_lanes();
+  bool moved = false;
+  for (std::size_t i = 0; i < lanes_.size() && status().is_ok(); ++i) {
+    moved = receive(*lanes_[i]) || moved;
+  }
+  if (!status().is_ok()) return moved;
+  drop_lost();
+  if (lanes_.empty() || !status().is_ok()) return moved;
+  pull_controls();
+  const std::size_t live = live_lanes();
+  for (std::size_t i = 0; i < lanes_.size(); ++i) moved = send(i, live) || moved;
+  confirm();
+  drop_lost();
+  return moved;
+}
+
+bool TrunkLink::receive(TrunkLane& lane) {
+  bool moved = false;
+  for (int i = 0; i < kReadsOfLane && lane.is_readable(); ++i) {
+    const std::uint64_t before = lane.received();
+    if (!lane.fill()) break;
+    moved = true;
+    received_ += lane.received() - before;
+    count_received(lane.received() - before);
+    while (auto arrival = lane.take(stream(TrunkStream::kBulk).order)) {
+      take(std::move(*arrival));
+      if (!status().is_ok()) return true;
+    }
+  }
+  return moved;
+}
+
+void TrunkLink::take(TrunkLane::LaneArrival arrival) {
+  for (std::size_t i = 0; i < kTrunkStreams; ++i) {
+    if (Status sound = streams_[i].sent.confirm(arrival.lane.seen[i]); !sound.is_ok()) {
+      return fail(std::move(sound));
+    }
+  }
+  resumed_ = true;
+  peer_wants_ = arrival.lane.wanted;
+  if (!arrival.lane.stream) return;
+  const FrameHeader& frame = arrival.frame;
+  left_ = left_ || (frame.kind == FrameKind::kGoodbye && frame.key.comm == CommId{});
+  unsaid_bytes_ += kFrameHeaderBytes + frame.payload_bytes;
+  ++unsaid_frames_;
+  Status sound = stream(*arrival.lane.stream)
+                     .order.take(arrival.lane.number, frame, std::move(arrival.payload), session());
+  if (!sound.is_ok()) fail(std::move(sound));
+}
+
+void TrunkLink::pull_controls() {
+  OutFrame out;
+  const auto has_room = [](const TrunkFrames& stream) {
+    return stream.sent.frames() < kMostUnconfirmed && stream.sent.bytes() < kMostControls;
+  };
+  while (std::ranges::all_of(streams_, has_room) && session().next_control(out)) {
+    stream(stream_of(out.header.kind)).sent.add(out);
+  }
+}
+
+// Takes a frame of bulk from the session; false: there is none, or the window is full.
+bool TrunkLink::pull_bulk() {
+  SentFrames& sent = stream(TrunkStream::kBulk).sent;
+  if (sent.bytes() >= window_ || sent.frames() >= kMostUnconfirmed) {
+    waited_ = waited_ || session().wants_to_send();
+    return false;
+  }
+  OutFrame out;
+  if (!session().next_frame(kMaxLanePayload, out)) return false;
+  stream(stream_of(out.header.kind)).sent.add(out);
+  session().sent(out);
+  return true;
+}
+
+// Lanes that have stalled are the last. If all have, none is worse than the others.
+std::size_t TrunkLink::live_lanes() const {
+  const auto stalled = std::ranges::find_if(lanes_, [](const auto& l) { return l->is_stalled(); });
+  const auto live = static_cast<std::size_t>(stalled - lanes_.begin());
+  return live == 0 ? lanes_.size() : live;
+}
+
+// The first lane carries what is not bulk, and bulk only if there is no other. A lane that has
+// stalled carries nothing new.
+bool TrunkLink::send(std::size_t place, std::size_t live) {
+  TrunkLane& lane = *lanes_[place];
+  const bool bulk = live == 1 || (place > 0 && place <= growth_.wanted());
+  const bool fed = place < live && (resumed_ || lane.is_answered());
+  const std::uint64_t before = lane.sent();
+  bool moved = false;
+  for (int i = 0; i < kWritesOfLane; ++i) {
+    if (fed) feed(lane, place == 0, bulk);
+    if (!lane.has_queued() || !lane.flush()) break;
+    moved = true;
+  }
+  count_sent(lane.sent() - before);
+  if (fed && bulk && lane.is_blocked()) waited_ = waited_ || session().wants_to_send();
+  return moved;
+}
+
+void TrunkLink::feed(TrunkLane& lane, bool control, bool bulk) {
+  while (lane.takes_more()) {
+    auto which = TrunkStream::kControl;
+    std::shared_ptr<const SentFrame> frame;
+    if (control) frame = stream(which).sent.take(lane.id());
+    if (!frame && bulk) {
+      which = TrunkStream::kBulk;
+      SentFrames& sent = stream(which).sent;
+      if (!sent.has_waiting() && !pull_bulk()) return;
+      frame = sent.take(lane.id());
+    }
+    if (!frame) return;
+    put(lane, std::move(frame), which);
+  }
+}
+
+LaneHeader TrunkLink::header_now() const {
+  LaneHeader header;
+  header.wanted =
+      static_cast<std::uint8_t>(std::min<std::size_t>(1 + growth_.wanted(), kMostLanes));
+  for (std::size_t i = 0; i < kTrunkStreams; ++i) header.seen[i] = streams_[i].order.next();
+  return header;
+}
+
+void TrunkLink::put(TrunkLane& lane, std::shared_ptr<const SentFrame> frame, TrunkStream which) {
+  LaneHeader header = header_now();
+  header.stream = which;
+  header.number = frame->number;
+  lane.queue(header, std::move(frame));
+  unsaid_bytes_ = 0;
+  unsaid_frames_ = 0;
+}
+
+void TrunkLink::confirm() {
+  if (unsaid_bytes_ < kUnsaidBytes && unsaid_frames_ < kUnsaidFrames) return;
+  for (const auto& lane : lanes_) {
+    if (!lane->takes_more()) continue;
+    lane->queue(header_now(), nullptr);
+    unsaid_bytes_ = 0;
+    unsaid_frames_ = 0;
+    const std::uint64_t before = lane->sent();
+    lane->flush();
+    count_sent(lane->sent() - before);
+    return;
+  }
+}
+
+bool TrunkLink::wants_to_write() {
+  if (!status().is_ok()) return false;
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane->is_blocked(); });
+}
+
+bool TrunkLink::is_stalled() const {
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane->is_stalled(); });
+}
+
+bool TrunkLink::has_stalled() const {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane->is_stalled(); });
+}
+
+std::size_t TrunkLink::wanted_lanes() const {
+  const std::size_t wanted = std::max<std::size_t>(1 + growth_.wanted(), peer_wants_);
+  return std::min<std::size_t>(wanted, std::max(terms_.lanes, 1U));
+}
+
+void TrunkLink::look(Instant now) {
+  std::int64_t least = 0;
+  for (const auto& lane : lanes_) {
+    lane->look();
+    const std::int64_t round_trip = lane->path().least_round_trip_ns;
+    if (round_trip > 0) least = least == 0 ? round_trip : std::min(least, round_trip);
+  }
+  give_up_stalled();
+  if (least > 0) round_trip_ = Duration(least);
+  const bool split = lanes_.size() > 1;
+  const auto carrying = static_cast<unsigned>(split ? lanes_.size() - 1 : lanes_.size());
+  const bool busy = std::exchange(waited_, false);
+  growth_.look({now, bulk().sent.confirmed_bytes(), busy, round_trip_, carrying});
+  try_controls(now, busy);
+  const double path =
+      static_cast<double>(growth_.rate()) * std::chrono::duration<double>(round_trip_).count();
+  window_ = std::min(kMostWindow, kLeastWindow + 2 * static_cast<std::uint64_t>(path));
+}
+
+void TrunkLink::try_controls(Instant now, bool busy) {
+  std::vector<ControlTrial::LaneDelivery> lanes;
+  for (std::size_t i = 1; i < lanes_.size() && i <= growth_.wanted(); ++i) {
+    lanes.push_back({lanes_[i]->id(), lanes_[i]->control(), lanes_[i]->path().delivered});
+  }
+  const bool known = trial_.better().has_value();
+  trial_.look(now, busy, round_trip_, lanes);
+  if (known || !trial_.better()) return;
+  for (const auto& lane : lanes_) lane->set_control(*trial_.better());
+}
+
+// What a lane that has stalled carries goes again over the others. It may recover, so it stays
+// until there is another one in its place.
+void TrunkLink::give_up_stalled() {
+  std::ranges::stable_sort(lanes_, {}, [](const auto& lane) { return lane->is_stalled(); });
+  if (lanes_.empty() || lanes_.front()->is_stalled()) return;
+  for (const auto& lane : lanes_) {
+    if (lane->is_stalled()) give_back(lane->id());
+  }
+}
+
+void TrunkLink::give_back(LaneId lane) {
+  std::uint64_t again = 0;
+  for (TrunkFrames& frames : streams_) again += frames.sent.give_back(lane);
+  if (meter() != nullptr) meter()->sent_again.add(again);
+}
+
+void TrunkLink::look_at_path() {
+  if (meter() == nullptr || !status().is_ok()) return;
+  meter()->is_trunk.set(1);
+  meter()->lanes.set(static_cast<std::int64_t>(lanes_.size()));
+  if (lanes_.empty()) return;
+  meter()->round_trip_ns.set(lanes_.front()->path().round_trip_ns);
+  meter()->least_round_trip_ns.set(round_trip_.count());
+  if (growth_.rate() > 0) meter()->bytes_per_s.set(static_cast<std::int64_t>(growth_.rate()));
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,19 @@
+// Trunk terms: what the two ends of a link agree on when they greet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace holdfast::comm {
+
+inline constexpr unsigned kMostLanes = 16;
+// Bytes of a frame's payload that a trunk sends at most: a frame goes over one lane, and small ones
+// share lanes better. An eager message fits.
+inline constexpr std::uint32_t kMaxLanePayload = 128 * 1024;
+
+struct TrunkTerms {
+  std::uint64_t id = 0;  // chosen at random by whoever called first
+  unsigned lanes = 0;    // most connections; 0: the link is one connection, without a trunk
+};
+
+}  // namespace holdfast::comm

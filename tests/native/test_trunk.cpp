@@ -1,0 +1,342 @@
+// Trunks: frames over lanes that are lost, stall, and come anew.
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <deque>
+#include <random>
+
+#include "comm/transport/trunk/trunk_link.h"
+#include "link_pairs.h"
+
+namespace holdfast::comm {
+namespace {
+
+using testing::make_sockets;
+using testing::pump;
+
+constexpr TrunkTerms kTerms{99, 4};
+
+// What both ends of a lane of the test share: the network between them.
+struct Wire {
+  bool cut = false;     // ends notice it
+  bool silent = false;  // nothing arrives, and nobody notices
+};
+
+// A socket over a wire.
+class WireSeal final : public Seal {
+ public:
+  explicit WireSeal(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}
+  ssize_t send(int fd, std::span<const iovec> parts) override {
+    if (wire_->cut) return errno = ECONNRESET, -1;
+    if (wire_->silent) {
+      ssize_t lost = 0;
+      for (const iovec& part : parts) lost += static_cast<ssize_t>(part.iov_len);
+      return lost;
+    }
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(parts.data());
+    message.msg_iovlen = parts.size();
+    return ::sendmsg(fd, &message, MSG_NOSIGNAL);
+  }
+  bool holds() const override { return false; }
+  bool flush(int) override { return true; }
+  ssize_t receive(int fd, std::span<const iovec> parts) override {
+    if (wire_->cut) return errno = ECONNRESET, -1;
+    if (wire_->silent) return errno = EAGAIN, -1;
+    return ::readv(fd, parts.data(), static_cast<int>(parts.size()));
+  }
+  std::size_t arrived() const override { return 0; }
+
+ private:
+  std::shared_ptr<Wire> wire_;
+};
+
+struct TrunkPair {
+  std::unique_ptr<TrunkLink> a;
+  std::unique_ptr<TrunkLink> b;
+  std::vector<std::shared_ptr<Wire>> wires;
+
+  explicit TrunkPair(TrunkTerms terms = kTerms) {
+    auto [left, right] = connect();
+    a = std::make_unique<TrunkLink>(std::move(left), terms);
+    b = std::make_unique<TrunkLink>(std::move(right), terms);
+  }
+  std::pair<Connection, Connection> connect() {
+    const auto fds = make_sockets();
+    const auto wire = wires.emplace_back(std::make_shared<Wire>());
+    return {Connection{fds[0], std::make_unique<WireSeal>(wire)},
+            Connection{fds[1], std::make_unique<WireSeal>(wire)}};
+  }
+  void join() {
+    auto [left, right] = connect();
+    a->join(std::move(left));
+    b->join(std::move(right));
+  }
+  void turn() {
+    pump(*a);
+    pump(*b);
+  }
+  void settle() {
+    for (int i = 0; i < 20; ++i) turn();
+  }
+};
+
+struct Message {
+  SendPost send;
+  RecvPost receive;
+  bool touched = false;
+  std::vector<std::byte> from;
+  std::vector<std::byte> to;
+
+  Message(TrunkLink& sender, TrunkLink& receiver, std::uint32_t op, std::size_t bytes)
+      : from(bytes), to(bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      from[i] = static_cast<std::byte>((i * 31 + i / 251 + op) & 0xff);
+    }
+    send.key.op = receive.key.op = op;
+    send.total_bytes = receive.total_bytes = send.ready = receive.limit = bytes;
+    send.data = from.data();
+    receive.data = to.data();
+    send.touched = receive.touched = &touched;
+    receiver.session().post(receive);
+    sender.session().post(send);
+  }
+  bool is_right() const { return send.finished && receive.finished && from == to; }
+};
+
+TEST_CASE("lane headers are read as they were written, and others are refused") {
+  const LaneHeader frame{TrunkStream::kBulk, 3, 1ULL << 40, {5, 1ULL << 50}};
+  const LaneHeader alone{std::nullopt, 16, 0, {1, 2}};
+  std::array<std::byte, kLaneHeaderBytes> bytes{};
+  for (const LaneHeader& header : {frame, alone}) {
+    encode_lane_header(header, bytes);
+    CHECK(parse_lane_header(bytes).value() == header);
+  }
+  const auto is_refused = [&](std::size_t at, unsigned value) {
+    auto damaged = bytes;
+    damaged[at] = static_cast<std::byte>(value);
+    return !parse_lane_header(damaged).is_ok();
+  };
+  CHECK(is_refused(0, 3));
+  CHECK(is_refused(1, kMostLanes + 1));
+  CHECK(is_refused(2, 1));
+  CHECK(is_refused(7, 1));
+  CHECK(is_refused(8, 1));  // a number, and no frame
+}
+
+TEST_CASE("frames are kept until they are confirmed, and wait again when their lane is lost") {
+  SentFrames sent;
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    OutFrame frame;
+    frame.header.kind = FrameKind::kHeartbeat;
+    sent.add(frame);
+  }
+  const auto first = sent.take(1);
+  CHECK(first->number == 0);
+  CHECK(sent.take(2)->number == 1);
+  CHECK(sent.take(1)->number == 2);
+  CHECK(sent.give_back(1) == 2 * kFrameHeaderBytes);
+  CHECK(sent.take(3)->number == 0);  // before those that no lane has had
+  CHECK(sent.confirm(2).is_ok());
+  CHECK(sent.frames() == 3);
+  CHECK(sent.bytes() == 3 * kFrameHeaderBytes);
+  CHECK(sent.confirmed_bytes() == 2 * kFrameHeaderBytes);
+  CHECK(sent.take(3)->number == 2);
+  CHECK(sent.confirm(1).is_ok());  // an old word that comes late
+  CHECK(sent.confirm(4).is_ok());  // one that waits for a lane has come after all
+  CHECK(sent.take(3)->number == 4);
+  CHECK(sent.take(3) == nullptr);
+  CHECK(sent.confirm(6).code() == Code::kProtocolError);
+  CHECK(first->bytes.size() == kFrameHeaderBytes);  // a lane may still write it
+}
+
+TEST_CASE("lanes are added while the rate grows with them") {
+  for (const unsigned worth : {1U, 2U, 4U, 15U}) {
+    CAPTURE(worth);
+    LaneGrowth growth(15);
+    Instant now{std::chrono::seconds(1)};
+    std::uint64_t delivered = 0;
+    for (int i = 0; i < 400; ++i) {
+      const unsigned lanes = growth.wanted();
+      growth.look({now, delivered, true, std::chrono::milliseconds(100), lanes});
+      now = now + std::chrono::milliseconds(50);
+      delivered += 1'000'000 * std::min(lanes, worth) / 20;
+    }
+    CHECK(growth.wanted() == worth);
+    CHECK(growth.rate() >= 900'000 * worth);
+    CHECK(growth.rate() <= 1'100'000 * worth);
+  }
+}
+
+TEST_CASE("a trunk without bulk wants no more lanes") {
+  LaneGrowth growth(15);
+  Instant now{std::chrono::seconds(1)};
+  for (int i = 0; i < 100; ++i) {
+    growth.look({now, 0, false, std::chrono::milliseconds(10), 1});
+    now = now + std::chrono::milliseconds(50);
+  }
+  CHECK(growth.wanted() == 1);
+}
+
+TEST_CASE("the congestion control that delivers clearly more is chosen") {
+  const auto chosen = [](std::uint64_t system, std::uint64_t bbr) {
+    ControlTrial trial;
+    Instant now{std::chrono::seconds(1)};
+    std::array<ControlTrial::LaneDelivery, 2> lanes{
+        {{1, LaneControl::kSystem, 0}, {2, LaneControl::kBbr, 0}}};
+    for (int i = 0; i < 100; ++i) {
+      trial.look(now, true, std::chrono::milliseconds(40), lanes);
+      now = now + std::chrono::milliseconds(50);
+      lanes[0].bytes += system;
+      lanes[1].bytes += bbr;
+    }
+    return trial.better();
+  };
+  CHECK(chosen(1000, 2000) == LaneControl::kBbr);
+  CHECK(chosen(2000, 1000) == LaneControl::kSystem);
+  CHECK_FALSE(chosen(1000, 1100).has_value());
+  ControlTrial trial;
+  CHECK(trial.next() != trial.next());
+}
+
+TEST_CASE("a message outlives all lanes") {
+  TrunkPair pair;
+  Message message(*pair.a, *pair.b, 1, 8 << 20);
+  for (int i = 0; i < 6; ++i) {
+    pair.turn();
+    pair.wires.back()->cut = true;
+    pair.settle();
+    CHECK(pair.a->is_down());
+    CHECK(pair.b->is_down());
+    CHECK_FALSE(message.receive.finished);
+    pair.join();
+  }
+  for (int i = 0; i < 1000 && !message.receive.finished; ++i) pair.turn();
+  CHECK(message.is_right());
+  CHECK(pair.a->status().is_ok());
+  CHECK(pair.b->status().is_ok());
+}
+
+TEST_CASE("heartbeats go past bulk that is missing a frame") {
+  TrunkPair pair;
+  pair.join();
+  pair.settle();
+  pair.wires[1]->silent = true;  // the lane of bulk
+  Message message(*pair.a, *pair.b, 1, 1 << 20);
+  pair.settle();
+  CHECK_FALSE(message.receive.finished);
+  pair.a->session().send_control(FrameKind::kHeartbeat, {}, {}, {});
+  pair.settle();
+  const auto heard = pair.b->session().take_control();
+  REQUIRE(heard);
+  CHECK(heard->header.kind == FrameKind::kHeartbeat);
+  pair.wires[1]->cut = true;
+  for (int i = 0; i < 1000 && !message.receive.finished; ++i) pair.turn();
+  CHECK(message.is_right());
+}
+
+TEST_CASE("a peer that says goodbye ends the trunk, and one that is cut off does not") {
+  TrunkPair pair;
+  pair.a->session().send_control(FrameKind::kGoodbye, {}, {}, {});
+  pair.settle();
+  CHECK(pair.b->status().is_ok());
+  pair.a->sever({Code::kPeerLost, "it leaves"});
+  pair.settle();
+  CHECK_FALSE(pair.b->status().is_ok());
+  CHECK(pair.b->closed_by_peer());
+
+  TrunkPair other;
+  other.a->sever({Code::kPeerLost, "it is cut off"});
+  other.settle();
+  CHECK(other.b->status().is_ok());
+  CHECK(other.b->is_down());
+}
+
+TEST_CASE("a new beginning has numbers of its own") {
+  TrunkPair pair;
+  Message message(*pair.a, *pair.b, 1, 4 << 20);
+  pair.turn();
+  auto [left, right] = pair.connect();
+  pair.a->renew(std::move(left));
+  pair.b->renew(std::move(right));
+  CHECK(message.send.failed);
+  Message second(*pair.a, *pair.b, 2, 4 << 20);
+  for (int i = 0; i < 1000 && !second.receive.finished; ++i) pair.turn();
+  CHECK(second.is_right());
+}
+
+TEST_CASE("where there are too many lanes a new one takes an old one's place") {
+  TrunkPair pair({99, 2});
+  for (int i = 0; i < 5; ++i) pair.join();
+  pair.settle();
+  CHECK(pair.a->lanes() <= 2);
+  Message message(*pair.a, *pair.b, 1, 1 << 20);
+  for (int i = 0; i < 100; ++i) {
+    if (pair.a->is_down() || pair.b->is_down()) pair.join();
+    pair.turn();
+  }
+  CHECK(message.is_right());
+}
+
+// Lanes are cut, fall silent and come anew at random, in both directions at once.
+TEST_CASE("messages are whole and in order whatever becomes of the lanes") {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    TrunkPair pair;
+    std::deque<Message> messages;
+    for (std::uint32_t op = 0; op < 24; ++op) {
+      const std::size_t bytes = random() % 4 == 0 ? random() % 3'000'000 : random() % 50'000;
+      const bool forth = random() % 2 == 0;
+      messages.emplace_back(forth ? *pair.a : *pair.b, forth ? *pair.b : *pair.a, op + 1, bytes);
+    }
+    std::size_t heartbeats = 0;
+    constexpr std::size_t kBeats = 30;
+    std::size_t told = 0;
+    for (int turn = 0; turn < 4000; ++turn) {
+      pair.turn();
+      while (pair.b->session().take_control()) ++told;
+      if (random() % 20 == 0 && heartbeats < kBeats) {
+        pair.a->session().send_control(FrameKind::kHeartbeat, {}, {}, {});
+        ++heartbeats;
+      }
+      if (random() % 25 == 0) pair.join();
+      Wire& wire = *pair.wires[random() % pair.wires.size()];
+      const auto what = turn < 600 ? random() % 40 : 2;
+      if (what == 0) wire.cut = true;
+      if (what == 1) wire.silent = true;
+      // One that is silent is noticed in the end.
+      if (what == 2 && wire.silent) wire.cut = true;
+      REQUIRE(pair.a->status().is_ok());
+      REQUIRE(pair.b->status().is_ok());
+    }
+    for (const Message& message : messages) CHECK(message.is_right());
+    CHECK(told == heartbeats);
+    CHECK(pair.a->session().idle());
+    CHECK(pair.b->session().idle());
+  }
+}
+
+TEST_CASE("bytes that no peer sends end the trunk") {
+  const auto fds = make_sockets();
+  TrunkLink link({fds[0]}, kTerms);
+  const std::array<char, 64> nonsense{0x7f};
+  REQUIRE(::write(fds[1], nonsense.data(), nonsense.size()) == 64);
+  pump(link);
+  CHECK(link.status().code() == Code::kProtocolError);
+  ::close(fds[1]);
+}
+
+TEST_CASE("a confirmation of what was never sent ends the trunk") {
+  const auto fds = make_sockets();
+  TrunkLink link({fds[0]}, kTerms);
+  std::array<std::byte, kLaneHeaderBytes> bytes{};
+  encode_lane_header({std::nullopt, 0, 0, {0, 1000}}, bytes);
+  REQUIRE(::write(fds[1], bytes.data(), bytes.size()) == kLaneHeaderBytes);
+  pump(link);
+  CHECK(link.status().code() == Code::kProtocolError);
+  ::close(fds[1]);
+}
+
+}  // namespace
+}  // namespace holdfast::comm
