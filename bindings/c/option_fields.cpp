@@ -68,6 +68,8 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
     {"audit_file", &hf_options::audit_file},
     {"http_insecure", &hf_options::http_insecure},
     {"grace", &hf_options::grace_ns},
+    {"trunk", &hf_options::trunk},
+    {"lanes", &hf_options::lanes},
     {"witness", &hf_options::witness},
 });
 

@@ -59,6 +59,12 @@ class Options:
         TCP port to listen on; 0 lets the system choose. ``HOLDFAST_PORT``.
     host_id : str
         Who counts as "the same host"; empty: found out. ``HOLDFAST_HOST_ID``.
+    trunk : str
+        Whether a link to another host is a trunk, which goes on when its connections break, and has
+        several where they carry more than one: ``"auto"``: where a round trip takes 1 ms or more;
+        ``"on"``; ``"off"``. ``HOLDFAST_TRUNK``.
+    lanes : int
+        Most connections of a trunk, 1 to 16. ``HOLDFAST_LANES``.
     domain : str
         Where this host is, from the outside in: ``"site-a/rack-2"``, at most 7 names; empty: not
         known. Algorithms of two levels go by the innermost level with several ranks to a domain,
@@ -208,6 +214,8 @@ class Options:
     address: str = _USUAL["address"]
     port: int = _USUAL["port"]
     host_id: str = _USUAL["host_id"]
+    trunk: str = _USUAL["trunk"]
+    lanes: int = _USUAL["lanes"]
     domain: str = _USUAL["domain"]
     algorithm: str = _USUAL["algorithm"]
     plan: str = _USUAL["plan"]

@@ -36,6 +36,11 @@ struct Options {
   // Processes with the same text count as on the same host; empty: boot id and IPC namespace. Tests
   // set it to play several hosts.
   std::string host_id;
+  // Whether a link to another host is a trunk, which outlives its connections and may have several:
+  // "auto", where a round trip takes 1 ms or more; "on"; "off".
+  std::string trunk = "auto";
+  // Most connections of a trunk.
+  std::uint64_t lanes = 16;
   // The domains around the host, from the outside in: "site-a/rack-2". Empty: none is known.
   std::string domain;
   // Algorithm to use wherever it has a row for the collective; empty: the cost model chooses.

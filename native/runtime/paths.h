@@ -23,8 +23,9 @@ class Paths {
                             const comm::PathSettings& settings);
 
   // A peer's control channel over a connection whose greetings have been exchanged.
-  std::unique_ptr<comm::StreamLink> make_control(comm::Connection connection) const {
-    return control_->make_stream(std::move(connection));
+  std::unique_ptr<comm::StreamLink> make_control(comm::Connection connection,
+                                                 const comm::TrunkTerms& terms) const {
+    return control_->make_stream(std::move(connection), terms);
   }
 
   // Names of the transports that make paths here, for the card.

@@ -207,7 +207,8 @@ bool Runtime::waits_at(int core) const {
 bool Runtime::latency_bound() const { return !router_.moves_bulk(); }
 
 Instant Runtime::next_deadline() const {
-  const Instant next = router_.next_deadline();
+  Instant next = router_.next_deadline();
+  if (has_trunks_) next = std::min(next, next_tend_);
   if (handshakes_.empty() && attempts_.empty()) return next;
   return std::min(next, parts_.clock->now() + std::chrono::milliseconds(10));
 }
@@ -224,6 +225,7 @@ bool Runtime::turn(Instant now) {
   if (moved) look_behind_broken_links();
   if (parts_.desk && parts_.desk->has_orders()) serve_orders(now);
   const bool turned = router_.turn(now);
+  if (has_trunks_) tend_trunks(now);
   if (now >= next_reap_) {
     next_reap_ = now + parts_.options.heartbeat;
     reap();

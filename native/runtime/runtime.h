@@ -69,7 +69,14 @@ struct Peer {
   std::string address;  // address of the peer's end of the connection
   Instant last_cut{};
   bool told_to_go = false;  // at a coordinator: since it was let in last
-  int cuts = 0;             // breaks of its connection in a row, each soon after the last
+  // Of a trunk: whether this process called first, and where it did; when it is looked at next, and
+  // when a lane may be called next.
+  bool is_caller = false;
+  Endpoint called;
+  Instant next_look{};
+  Instant next_lane{};
+  std::size_t next_address = 0;  // of the card, for the next lane
+  int cuts = 0;                  // breaks of its connection in a row, each soon after the last
   // The memory pool of its process. Owners: this and the groups with this peer.
   std::shared_ptr<comm::PeerPool> pool = comm::make_peer_pool();
 
@@ -274,6 +281,18 @@ class Runtime final : public comm::Executor,
   bool gives_way_to(const Greeting& hello) const;
   void drop_calls(MemberId callee);
   void renew(Peer& peer, Handshake& handshake);
+  // Of trunks: native/runtime/runtime_lanes.cpp.
+  void offer_trunk(Greeting& hello, bool same_host);
+  void settle_trunk(const Greeting& hello, Greeting& welcome);
+  bool has_trunk(const Greeting& hello);
+  void note_call(Peer& peer, const Handshake& handshake);
+  void join_trunk(Handshake& handshake);
+  void tend_trunks(Instant now);
+  void tend(Peer& peer, comm::TrunkLink& trunk, Instant now);
+  void call_lane(Peer& peer, Instant now);
+  void note_lane_failure(MemberId callee, const Endpoint& at, const Status& why);
+  std::size_t lanes_called(MemberId callee) const;
+  std::optional<Endpoint> lane_endpoint(Peer& peer);
   void end_mending();
   void answer(Handshake& handshake);
   void establish(Handshake& handshake);
@@ -324,6 +343,8 @@ class Runtime final : public comm::Executor,
   Instant coordinator_since_{};  // since when the coordinator has been connected
   bool told_of_search_ = false;  // the user knows that the coordinator is being sought
   bool sockets_matter_ = false;
+  bool has_trunks_ = false;
+  Instant next_tend_{};
   std::atomic<bool> lacks_memory_{false};  // the user has been told
   std::uint32_t looks_ = 0;                // calls of look_at_sockets()
   Driver driver_;                          // last: its thread stops before the rest goes

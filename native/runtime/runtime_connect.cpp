@@ -102,6 +102,7 @@ void Runtime::call(Attempt& attempt, Instant now) {
   hello.offers = parts_.paths.offers(attempt.card, same_host, [&](const Status& why) {
     if (!keeps) lacks_memory(why);
   });
+  offer_trunk(hello, same_host);
   if (is_coordinator(attempt.card.member)) {
     hello.opening = router_.opening(attempt.card.member);
     // A question that is too long for a greeting follows it.
@@ -149,6 +150,8 @@ void Runtime::step_handshakes(Instant now) {
     }
     if (state == Handshake::HandshakeState::kReady) {
       establish(handshake);
+    } else if (handshake.is_caller() && handshake.hello().joins) {
+      note_lane_failure(handshake.hello().to, handshake.endpoint(), handshake.failure());
     } else if (handshake.is_caller() && !handshake.is_withdrawn()) {
       const MemberId callee = handshake.hello().to;
       note_failure(callee, handshake.endpoint(), handshake.failure(), now);
@@ -167,6 +170,11 @@ void Runtime::answer(Handshake& handshake) {
     handshake.refuse({Code::kAuthFailed, "a caller that looks for another process"});
     return;
   }
+  if (hello.joins) {
+    Greeting welcome{hello.to, hello.from, parts_.process, false, {}};
+    welcome.joins = has_trunk(hello);
+    return handshake.welcome(welcome);
+  }
   if (!gives_way_to(hello)) {
     handshake.refuse({Code::kAuthFailed, "a caller that is being called"});
     return;
@@ -175,12 +183,16 @@ void Runtime::answer(Handshake& handshake) {
   const bool keeps = hello.keeps && keeps_data(hello.from);
   Greeting welcome{hello.to, hello.from, parts_.process, keeps, {}};
   if (!keeps) welcome.offers = parts_.paths.answer(hello.from, hello.offers);
+  settle_trunk(hello, welcome);
   handshake.welcome(welcome);
 }
 
 void Runtime::establish(Handshake& handshake) {
   const Greeting& theirs = handshake.peer();
   introduce(theirs.from);
+  if (theirs.joins || (handshake.is_caller() && handshake.hello().joins)) {
+    return join_trunk(handshake);
+  }
   if (Peer* known = find_peer(theirs.from)) return renew(*known, handshake);
   // This process forgot the peer while the two greeted: closing the connection makes the peer call
   // again.
@@ -189,12 +201,13 @@ void Runtime::establish(Handshake& handshake) {
   comm::Connection connection = handshake.take_connection();
   const int fd = connection.fd;
   unwatch(fd);
-  peer->control = parts_.paths.make_control(std::move(connection));
+  peer->control = parts_.paths.make_control(std::move(connection), handshake.terms());
+  note_call(*peer, handshake);
   peer->same_host = is_same_host(fd);
   peer->address = peer_address(fd);
   if (peer->same_host) do_not_pace(fd);
   peer->path = parts_.paths.make(theirs.from, theirs.offers, handshake.is_caller(), *peer->control);
-  watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer->of_link);
+  watch(peer->control->fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer->of_link);
   if (!peer->shares_memory()) sockets_matter_ = true;
   attempts_.erase(theirs.from);
   connect_failures_.erase(theirs.from);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "comm/transport/trunk/trunk_link.h"
 #include "runtime/runtime.h"
 
 namespace holdfast::runtime {
@@ -72,14 +73,15 @@ bool Runtime::keeps_data(MemberId id) {
 bool Runtime::gives_way_to(const Greeting& hello) const {
   if (hello.from > parts_.self) return true;
   return std::none_of(handshakes_.begin(), handshakes_.end(), [&](const auto& handshake) {
-    return handshake->is_caller() && handshake->hello().to == hello.from &&
-           handshake->is_connected();
+    return handshake->is_caller() && !handshake->hello().joins &&
+           handshake->hello().to == hello.from && handshake->is_connected();
   });
 }
 
 void Runtime::drop_calls(MemberId callee) {
   for (const auto& handshake : handshakes_) {
-    if (handshake->is_caller() && handshake->hello().to == callee) {
+    const bool calls = handshake->is_caller() && !handshake->hello().joins;
+    if (calls && handshake->hello().to == callee) {
       handshake->withdraw();
     }
   }
@@ -87,14 +89,19 @@ void Runtime::drop_calls(MemberId callee) {
 
 // Gives the peer's links the new connection; all users of the links go on with them.
 void Runtime::renew(Peer& peer, Handshake& handshake) {
+  comm::TrunkLink* trunk = peer.control->trunk();
+  // Both know what the link is, so what they have agreed on is the same.
+  if ((handshake.terms().lanes > 0) != (trunk != nullptr)) return;
   comm::Connection connection = handshake.take_connection();
   const int fd = connection.fd;
   unwatch(fd);
   if (peer.control->fd() >= 0) unwatch(peer.control->fd());
+  if (trunk != nullptr) trunk->set_terms(handshake.terms());
   peer.control->renew(std::move(connection));
+  note_call(peer, handshake);
   peer.address = peer_address(fd);
   if (is_same_host(fd)) do_not_pace(fd);
-  watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer.of_link);
+  watch(peer.control->fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer.of_link);
   attempts_.erase(peer.id);
   connect_failures_.erase(peer.id);
   if (handshake.keeps()) {

@@ -6,6 +6,7 @@
 
 #include "comm/transport/shm_paths.h"
 #include "comm/transport/tcp.h"
+#include "comm/transport/trunk/trunk_link.h"
 #include "comm/transport/ucx/paths.h"
 #include "comm/transport/ucx/ucx.h"
 
@@ -15,7 +16,8 @@ namespace {
 // An offer is the names of two segments.
 constexpr std::size_t kMaxShmOffer = 512;
 
-std::unique_ptr<StreamLink> make_tcp(Connection connection) {
+std::unique_ptr<StreamLink> make_tcp(Connection connection, const TrunkTerms& terms) {
+  if (terms.lanes > 0) return std::make_unique<TrunkLink>(std::move(connection), terms);
   return std::make_unique<TcpLink>(std::move(connection));
 }
 

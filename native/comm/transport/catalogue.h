@@ -18,6 +18,7 @@
 
 #include "comm/transport/bell.h"
 #include "comm/transport/stream_link.h"
+#include "comm/transport/trunk/trunk_terms.h"
 
 namespace holdfast::comm {
 
@@ -78,9 +79,9 @@ struct TransportRow {
   // Whether all ranks must name it, or none: otherwise ranks would wait for each other.
   bool must_agree;
   std::size_t max_offer;  // bytes
-  // Makes a peer's control channel: a link over a connection whose two sides have greeted. Null:
-  // the transport carries no control channels.
-  std::unique_ptr<StreamLink> (*make_stream)(Connection connection);
+  // Makes a peer's control channel: a link over a connection whose two sides have greeted, and a
+  // trunk if the terms have lanes. Null: the transport carries no control channels.
+  std::unique_ptr<StreamLink> (*make_stream)(Connection connection, const TrunkTerms& terms);
   // Starts the transport: kConfigError names what is missing here, and a null result means that no
   // path can be made. `open` is null if the transport is a control channel only.
   Result<std::unique_ptr<PathMaker>> (*open)(const PathSettings& settings);

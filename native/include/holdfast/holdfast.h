@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; existing ones stay. */
-#define HF_ABI_VERSION 13
+#define HF_ABI_VERSION 14
 
 /* How a call ended. hf_status_name() gives the name of Python's exception. */
 typedef enum hf_status {
@@ -142,6 +142,8 @@ typedef struct hf_options {
   int32_t http_insecure;        /* 1: others may reach pages that lack what locks them */
   int64_t grace_ns; /* as silence_ns, but with a secret, for ranks that are cut off; default 15 s */
   const char* witness; /* "KEY:FOLDER" of whoever waits for this process; default: nobody */
+  const char* trunk;   /* "auto", "on" or "off": whether links between hosts outlive connections */
+  uint64_t lanes;      /* most connections of such a link, 1 to 16; default 16 */
 } hf_options;
 
 /* A store that the caller provides. Both functions return a status; get() waits until the key is

@@ -1,5 +1,6 @@
 // Rows of the option table: how ranks reach each other, and how long they try.
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "comm/transport/catalogue.h"
@@ -75,6 +76,8 @@ Status check_domain(const OptionRow& row, const Options& options) {
   return refuse_option(row, "\"" + options.domain.substr(0, 40) + "\"", row.accepted);
 }
 
+constexpr std::array kTrunkChoices = {"auto", "on", "off"};
+
 constexpr OptionRow kNetworkRows[] = {
     {.name = "transports",
      .field = &Options::transports,
@@ -112,6 +115,18 @@ constexpr OptionRow kNetworkRows[] = {
      .accepted = "at most 256 printable characters without '='",
      .doc = "Who counts as the same host; empty: boot id and IPC namespace.",
      .check = check_host_id},
+    {.name = "trunk",
+     .field = &Options::trunk,
+     .accepted = "\"auto\", \"on\" or \"off\"",
+     .doc = "Whether a link to another host is a trunk, which outlives its connections and may "
+            "have several: auto, where a round trip takes 1 ms or more; on; off.",
+     .choices = kTrunkChoices},
+    {.name = "lanes",
+     .field = &Options::lanes,
+     .accepted = "a whole number, 1 to 16",
+     .doc = "Most connections of a trunk.",
+     .least = 1,
+     .most = comm::kMostLanes},
     {.name = "domain",
      .field = &Options::domain,
      .accepted = "at most 7 names of 1 to 64 printable characters without '=', with '/' between",

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "comm/transport/catalogue.h"
 #include "comm/transport/frame.h"
+#include "comm/transport/trunk/trunk_terms.h"
 #include "topology/link_map.h"
 
 namespace holdfast::runtime {
@@ -171,6 +172,10 @@ std::vector<std::byte> encode_greeting(const Greeting& greeting) {
   });
   w.bytes(greeting.papers);
   w.bytes(greeting.opening);
+  w.number(greeting.lanes);
+  w.number(greeting.trunk);
+  w.number(static_cast<std::uint8_t>(greeting.far));
+  w.number(static_cast<std::uint8_t>(greeting.joins));
   return w.take();
 }
 
@@ -197,6 +202,11 @@ Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
   });
   greeting.papers = r.bytes(kMaxPaperBytes);
   greeting.opening = r.bytes(kMaxOpeningBytes);
+  greeting.lanes = r.number<std::uint8_t>();
+  r.require(greeting.lanes <= comm::kMostLanes);
+  greeting.trunk = r.number<std::uint64_t>();
+  greeting.far = r.flag();
+  greeting.joins = r.flag();
   if (!r.ended()) return malformed;
   return greeting;
 }

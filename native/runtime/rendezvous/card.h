@@ -70,6 +70,14 @@ struct Greeting {
   // Of a caller that joins: what it asks the coordinator (ft/joining.h), so that the answer follows
   // the welcome. Empty: nothing yet.
   std::vector<std::byte> opening = {};
+  // Of a trunk: the most lanes that the sender gives it (0: the link is to be one connection), and
+  // its id, which the caller chooses.
+  std::uint8_t lanes = 0;
+  std::uint64_t trunk = 0;
+  // Caller: the path is long enough for a trunk to be worth its copies.
+  bool far = false;
+  // Caller: this connection is to be a further lane of that trunk. Answerer: it has become one.
+  bool joins = false;
 };
 
 // Room for a pass and the keys that sign passes, or for why somebody is refused.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/forks.h"
+#include "base/net/tcp_path.h"
 #include "comm/transport/frame.h"
 
 namespace holdfast::runtime {
@@ -20,6 +21,9 @@ using comm::FrameKind;
 using comm::kFrameHeaderBytes;
 
 namespace {
+
+// A path of so long a round trip is not that of a local network: its connections are worth a trunk.
+constexpr Duration kFarRoundTrip = std::chrono::milliseconds(1);
 
 // An alert of TLS: a fatal failure of the handshake (RFC 8446, 6). It is all that a process without
 // a secret is told; OpenSSL sends none to who does not speak TLS.
@@ -46,10 +50,7 @@ Handshake::Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant 
       connecting_(true),
       endpoint_(to),
       hello_(hello),
-      deadline_(deadline) {
-  // What a sealed one shows depends on the session.
-  if (!seal_) queue(true, hello_);
-}
+      deadline_(deadline) {}
 
 Handshake::Handshake(int fd, Instant deadline, std::shared_ptr<const Sealer> sealer)
     : fd_(fd), caller_(false), sealer_(std::move(sealer)), deadline_(deadline) {}
@@ -81,8 +82,20 @@ void Handshake::queue(bool is_hello, Greeting greeting) {
 
 void Handshake::welcome(const Greeting& greeting) {
   answered_ = true;
-  keeps_ = greeting.keeps;
+  said_ = greeting;
   queue(false, greeting);
+}
+
+comm::TrunkTerms Handshake::terms() const {
+  return caller_ ? comm::TrunkTerms{hello_.trunk, peer_->lanes}
+                 : comm::TrunkTerms{peer_->trunk, said_.lanes};
+}
+
+// The kernel has measured the path by now, for the callee has answered.
+void Handshake::say_hello() {
+  const auto path = tcp_path(fd_);
+  hello_.far = hello_.far || (path && Duration(path->round_trip_ns) >= kFarRoundTrip);
+  queue(true, hello_);
 }
 
 Handshake::HandshakeState Handshake::step(Instant now) {
@@ -98,6 +111,8 @@ Handshake::HandshakeState Handshake::step(Instant now) {
       return fail(std::move(status));
     }
     connecting_ = false;
+    // What a sealed one shows depends on the session.
+    if (!seal_) say_hello();
   }
   const bool shakes = (sealer_ || seal_) && !sealed_;
   if (shakes && (!has_seal() || !shake_hands())) {
@@ -149,7 +164,7 @@ bool Handshake::shake_hands() {
     return false;
   }
   sealed_ = shaken.value();
-  if (sealed_ && caller_) queue(true, hello_);
+  if (sealed_ && caller_) say_hello();
   return sealed_ && failure_.is_ok();
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/net/socket.h"
 #include "base/types.h"
+#include "comm/transport/trunk/trunk_terms.h"
 #include "runtime/rendezvous/card.h"
 #include "runtime/rendezvous/sealer.h"
 
@@ -51,7 +52,10 @@ class Handshake {
   // What the other side has proven of itself.
   CallerFacts facts() const { return seal_ ? seal_->facts() : CallerFacts{}; }
   // In kReady: whether the two keep the path that carried their data before.
-  bool keeps() const { return caller_ ? peer_->keeps : keeps_; }
+  bool keeps() const { return caller_ ? peer_->keeps : said_.keeps; }
+  // Likewise: what the two have agreed on, and whether the connection is a further lane of a trunk.
+  comm::TrunkTerms terms() const;
+  bool joins() const { return caller_ ? peer_->joins : said_.joins; }
   void refuse(Status why) { fail(std::move(why)); }
   // Caller: the callee has called this process, so this call is given up.
   void withdraw() {
@@ -61,6 +65,7 @@ class Handshake {
   bool is_withdrawn() const { return withdrawn_; }
 
  private:
+  void say_hello();
   void queue(bool is_hello, Greeting greeting);
   bool has_seal();
   bool shake_hands();
@@ -82,9 +87,9 @@ class Handshake {
   bool connecting_ = false;
   bool answered_ = false;
   bool withdrawn_ = false;
-  bool keeps_ = false;
   Endpoint endpoint_;
-  Greeting hello_;
+  Greeting hello_;  // caller
+  Greeting said_;   // answerer: its welcome
   std::optional<Greeting> peer_;
   Instant deadline_;
   std::vector<std::byte> out_;

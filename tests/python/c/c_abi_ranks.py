@@ -49,6 +49,8 @@ class Options(ctypes.Structure):
         ("http_insecure", c_int32),
         ("grace_ns", c_int64),
         ("witness", c_char_p),
+        ("trunk", c_char_p),
+        ("lanes", c_uint64),
     )
 
 
