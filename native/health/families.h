@@ -159,6 +159,32 @@ inline constexpr Family kRetransmits{"holdfast_link_retransmits",
                                      "Segments that TCP sent again (TCP_INFO).",
                                      "peer",
                                      "It is the kernel's count."};
+inline constexpr Family kLanes{"holdfast_link_lanes",
+                               Type::kGauge,
+                               "",
+                               "Connections of a link that is a trunk.",
+                               "peer",
+                               "A trunk has more of them while the rate grows with their number, "
+                               "and none while the path is down."};
+inline constexpr Family kLanesLost{"holdfast_link_lanes_lost",
+                                   Type::kCounter,
+                                   "",
+                                   "Connections of a trunk that broke.",
+                                   "peer",
+                                   "Those that stood still and were replaced count as well."};
+inline constexpr Family kResumed{"holdfast_link_resumed",
+                                 Type::kCounter,
+                                 "",
+                                 "How often a trunk went on after all its connections had broken.",
+                                 "peer",
+                                 "What was under way was not lost."};
+inline constexpr Family kSentAgain{"holdfast_link_sent_again_bytes",
+                                   Type::kCounter,
+                                   "bytes",
+                                   "What a trunk sent again because a connection was lost.",
+                                   "peer",
+                                   "Beside it TCP sends lost segments again "
+                                   "(`holdfast_link_retransmits_total`)."};
 
 // ---- views ----
 
@@ -276,9 +302,9 @@ inline constexpr std::array kOfRanks{
     &kActive,   &kExposed,      &kCodecRaw,   &kCodecWire,   &kCodecResidual, &kSyncBytes,
     &kSyncs,    &kSyncTime,     &kReducerRaw, &kReducerWire, &kReducerNorm,   &kCalls,
     &kMessages, &kMessageBytes, &kPeerWait,   &kLinkBytes,   &kLinkRtt,       &kLinkLeastRtt,
-    &kLinkRate, &kRetransmits,  &kEpoch,      &kMembers,     &kRank,          &kLosses,
-    &kRepairs,  &kJoins,        &kRecovery,   &kMap,         &kMapVersion,    &kMapRanks,
-    &kMapTaken};
+    &kLinkRate, &kRetransmits,  &kLanes,      &kLanesLost,   &kResumed,       &kSentAgain,
+    &kEpoch,    &kMembers,      &kRank,       &kLosses,      &kRepairs,       &kJoins,
+    &kRecovery, &kMap,          &kMapVersion, &kMapRanks,    &kMapTaken};
 inline constexpr std::array kOfCoordinators{&kBuild, &kWorlds,  &kWorldEpoch, &kWorldMembers,
                                             &kRanks, &kWaiting, &kBlocked};
 

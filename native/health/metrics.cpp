@@ -157,6 +157,17 @@ void Metrics::write_links(TextEncoder& out) const {
   each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
     out.sample({{"peer", peer}}, link.retransmits.value());
   });
+  const auto each_trunk = [&](const family::Family& family, const auto& value) {
+    out.family(family);
+    each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
+      if (link.is_trunk.value() != 0) out.sample({{"peer", peer}}, value(link));
+    });
+  };
+  each_trunk(family::kLanes,
+             [](const comm::LinkMeter& link) { return static_cast<double>(link.lanes.value()); });
+  each_trunk(family::kLanesLost, [](const auto& link) { return link.lanes_lost.value(); });
+  each_trunk(family::kResumed, [](const auto& link) { return link.resumed.value(); });
+  each_trunk(family::kSentAgain, [](const auto& link) { return link.sent_again.value(); });
 }
 
 void Metrics::write_views(TextEncoder& out) const {
