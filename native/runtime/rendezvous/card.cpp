@@ -1,6 +1,7 @@
 #include "runtime/rendezvous/card.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <map>
@@ -71,6 +72,9 @@ std::string join(const std::vector<std::string>& parts, char separator) {
   return text;
 }
 
+// By CalledBy; empty: it is not known.
+constexpr std::array<std::string_view, 3> kCalledNames = {"", "yes", "by relay"};
+
 }  // namespace
 
 bool are_domain_names(std::string_view text) {
@@ -117,6 +121,9 @@ std::string encode_card(const Card& card) {
          "\ntransports=" + join(card.transports, ',') + "\nflat=" + card.flat +
          (card.coordinators.empty() ? "" : "\ncoordinators=" + card.coordinators) +
          (card.witness.empty() ? "" : "\nwitness=" + card.witness) +
+         (card.called == CalledBy::kUnknown
+              ? ""
+              : "\ncalled=" + std::string(kCalledNames[static_cast<std::size_t>(card.called)])) +
          (card.http.empty() ? "" : "\nhttp=" + card.http) +
          (card.domain.empty() ? "" : "\ndomain=" + card.domain) + "\nsettings=" + card.settings +
          "\nnonce=" + std::to_string(card.nonce) + "\n";
@@ -148,6 +155,9 @@ Result<Card> parse_card(const std::string& text) {
   card.flat = read_text(fields, "flat");
   card.coordinators = read_text(fields, "coordinators");
   card.witness = read_text(fields, "witness");
+  const auto called = std::ranges::find(kCalledNames, read_text(fields, "called"));
+  if (called == kCalledNames.end()) return damaged("called");
+  card.called = static_cast<CalledBy>(called - kCalledNames.begin());
   card.http = read_text(fields, "http");
   card.settings = read_text(fields, "settings");
   return card;

@@ -14,6 +14,9 @@
 
 namespace holdfast::runtime {
 
+// Whether others can call a process, as far as it knows.
+enum class CalledBy : std::uint8_t { kUnknown, kDirectly, kByRelay };
+
 struct Card {
   MemberId member;
   std::string host;
@@ -25,9 +28,10 @@ struct Card {
   // Where the coordinator of its job may be, as one sorted text; empty: not at several addresses.
   std::string coordinators = {};
   std::string witness = {};  // public key, in hex, of whoever sees its process end; empty: nobody
-  std::string http;          // "host:port" or "https://host:port" of its health pages; empty: none
-  std::string settings;      // what all members must have set alike; empty: nothing
-  std::uint64_t nonce = 0;   // rank 0's becomes the communicator's id
+  CalledBy called = CalledBy::kUnknown;
+  std::string http;         // "host:port" or "https://host:port" of its health pages; empty: none
+  std::string settings;     // what all members must have set alike; empty: nothing
+  std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
 };
 
 // Whether it is empty, or names of domains as the option domain has them.

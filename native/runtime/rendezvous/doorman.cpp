@@ -14,6 +14,7 @@
 
 #include "base/forks.h"
 #include "base/net/socket.h"
+#include "runtime/relay/preface.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -23,6 +24,8 @@ namespace {
 constexpr std::size_t kMostHeard = 1024;
 // Ends that were witnessed and not looked at yet: each costs the check of a signature.
 constexpr std::size_t kMostTestimonies = 64;
+// Callers from relays that were not looked at yet.
+constexpr std::size_t kMostAdmitted = 128;
 // Until descriptors may be there again.
 constexpr Duration kDescriptorPause = std::chrono::milliseconds(50);
 // Callers turned away in a time of kLook that are a flood, and how long the listener is left alone
@@ -79,12 +82,47 @@ Doorman::~Doorman() {
 
 void Doorman::stop() {
   if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(interrupt_, &one, sizeof one);
   thread_.join();
   unheard_.clear();
   const std::lock_guard lock(mutex_);
   heard_.clear();
+  for (const int fd : std::exchange(admitted_, {})) close_unforked(fd);
+}
+
+void Doorman::admit(int fd) {
+  bool full = false;
+  {
+    const std::lock_guard lock(mutex_);
+    full = ends_ || admitted_.size() >= kMostAdmitted;
+    if (!full) admitted_.push_back(fd);
+  }
+  if (full) return close_unforked(fd);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(interrupt_, &one, sizeof one);
+}
+
+// False: the doorman is to end.
+bool Doorman::take_admitted() {
+  std::uint64_t ignored = 0;
+  [[maybe_unused]] const ssize_t got = ::read(interrupt_, &ignored, sizeof ignored);
+  std::vector<int> fds;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ends_) return false;
+    fds.swap(admitted_);
+  }
+  for (const int fd : fds) {
+    auto caller = std::make_unique<Handshake>(fd, clock_.now() + rules_.patience, rules_.sealer);
+    caller->set_relayed();
+    seat(std::move(caller), fd);
+  }
+  return true;
 }
 
 std::vector<std::unique_ptr<Handshake>> Doorman::take() {
@@ -114,7 +152,8 @@ void Doorman::work() {
     const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), pause());
     for (int i = 0; i < count; ++i) {
       const std::uint64_t what = events[static_cast<std::size_t>(i)].data.u64;
-      if (what == kInterrupt) return;
+      if (what == kInterrupt && !take_admitted()) return;
+      if (what == kInterrupt) continue;
       if (what == kListener) {
         accept_all();
       } else {
@@ -145,17 +184,20 @@ void Doorman::accept_all() {
       make_way(unheard_.begin()->first);
       continue;
     }
-    auto handshake = std::make_unique<Handshake>(fd, clock_.now() + rules_.patience, rules_.sealer);
-    const WaitingRoom::Arrival entry = room_.enter(peer_address(fd));
-    if (entry.gives_way) make_way(*entry.gives_way);
-    if (unheard_.empty()) next_look_ = clock_.now() + kLook;
-    unheard_.emplace(entry.ticket, std::move(handshake));
-    // Most callers have greeted by now, or are turned away. What comes after this look is told of.
-    look_at(entry.ticket);
-    if (!unheard_.contains(entry.ticket)) continue;
-    if (!add(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, entry.ticket)) let_go(entry.ticket);
+    seat(std::make_unique<Handshake>(fd, clock_.now() + rules_.patience, rules_.sealer), fd);
   }
   if (is_flooded()) rest(kFloodPause);
+}
+
+void Doorman::seat(std::unique_ptr<Handshake> caller, int fd) {
+  const WaitingRoom::Arrival entry = room_.enter(peer_address(fd));
+  if (entry.gives_way) make_way(*entry.gives_way);
+  if (unheard_.empty()) next_look_ = clock_.now() + kLook;
+  unheard_.emplace(entry.ticket, std::move(caller));
+  // Most callers have greeted by now, or are turned away. What comes after this look is told of.
+  look_at(entry.ticket);
+  if (!unheard_.contains(entry.ticket)) return;
+  if (!add(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, entry.ticket)) let_go(entry.ticket);
 }
 
 // Leaves the listener alone for a while.
@@ -171,6 +213,10 @@ bool Doorman::is_flooded() const {
 
 void Doorman::count_refusal() {
   turned_away_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+  count_for_flood();
+}
+
+void Doorman::count_for_flood() {
   const Instant now = clock_.now();
   if (now - counted_since_ >= kLook) {
     refusals_before_ = now - counted_since_ < 2 * kLook ? refusals_ : 0;
@@ -185,6 +231,7 @@ void Doorman::look_at(WaitingRoom::Ticket ticket) {
   if (at == unheard_.end()) return;
   Handshake& caller = *at->second;
   if (rules_.sealer && hears_witness(ticket, caller.fd())) return;
+  if ((rules_.relay || rules_.knock) && hears_relay(ticket, caller)) return;
   const Handshake::HandshakeState state = caller.step(clock_.now());
   if (state == Handshake::HandshakeState::kFailed) {
     count_refusal();
@@ -224,6 +271,35 @@ bool Doorman::hears_witness(WaitingRoom::Ticket ticket, int fd) {
     if (testimonies_.size() < kMostTestimonies) testimonies_.push_back(*testimony);
   }
   if (first_one) ring_();
+  return true;
+}
+
+// Whether the caller speaks a relay's protocol, or is a relay that calls back: neither is to greet
+// here. Who has said a part of that waits for its time to end like others.
+bool Doorman::hears_relay(WaitingRoom::Ticket ticket, Handshake& caller) {
+  std::array<std::byte, kKnockBytes> room{};
+  const ssize_t count = ::recv(caller.fd(), room.data(), room.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (count <= 0) return false;
+  const auto said = std::span<const std::byte>(room).first(static_cast<std::size_t>(count));
+  const auto begins = [&](const RelayMagic& magic) {
+    const std::size_t known = std::min(said.size(), magic.size());
+    return std::equal(magic.begin(), magic.begin() + static_cast<std::ptrdiff_t>(known),
+                      said.begin());
+  };
+  const bool calls_back = rules_.knock && begins(kKnockMagic);
+  const bool wants_relay = rules_.relay && begins(kRelayMagic);
+  if (!calls_back && !wants_relay) return false;
+  if (said.size() < (calls_back ? kKnockBytes : kRelayMagic.size())) {
+    return clock_.now() < caller.deadline();
+  }
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, caller.fd(), nullptr);
+  if (calls_back) {
+    rules_.knock(said);
+  } else {
+    rules_.relay(caller.take_connection().fd);
+    count_for_flood();
+  }
+  let_go(ticket);
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -31,6 +32,10 @@ class Doorman {
     Duration patience = std::chrono::seconds(10);    // for a caller's greeting
     std::shared_ptr<const Sealer> sealer = nullptr;  // null: connections are not sealed
     std::shared_ptr<AuditLog> audit = nullptr;       // null: none is kept
+    // Takes connections whose first bytes, not read yet, are a relay's; null: there is no relay.
+    std::function<void(int fd)> relay = nullptr;
+    // Hears what a relay says that calls back; false: it says something else.
+    std::function<bool(std::span<const std::byte>)> knock = nullptr;
   };
   // How many callers there were, by what became of them.
   struct Callers {
@@ -51,6 +56,8 @@ class Doorman {
   std::vector<secure::Testimony> take_testimonies();
   // Callers that have greeted and wait for an answer, in the order of their greetings. Any thread.
   std::vector<std::unique_ptr<Handshake>> take();
+  // Hears a caller that a relay has connected. Any thread.
+  void admit(int fd);
   // Any thread.
   Callers callers() const;
   // Ends the thread; callers that wait are hung up on. Not from `ring`.
@@ -60,14 +67,18 @@ class Doorman {
   Doorman(int listener, int epoll, int interrupt, const Rules& rules, std::function<void()> ring);
   void work();
   void accept_all();
+  bool take_admitted();
+  void seat(std::unique_ptr<Handshake> caller, int fd);
   void look_at(WaitingRoom::Ticket ticket);
   void rest(Duration time);
   bool is_flooded() const;
   bool hears_witness(WaitingRoom::Ticket ticket, int fd);
+  bool hears_relay(WaitingRoom::Ticket ticket, Handshake& caller);
   void look_at_time();
   void let_go(WaitingRoom::Ticket ticket);
   void make_way(WaitingRoom::Ticket ticket);
   void count_refusal();
+  void count_for_flood();
   void note(const char* event, const Handshake& caller, const std::string& why);
   int pause() const;
 
@@ -83,7 +94,8 @@ class Doorman {
   std::map<WaitingRoom::Ticket, std::unique_ptr<Handshake>> unheard_;
   std::optional<Instant> rests_until_;  // the listener is not watched
   Instant next_look_{};                 // at callers whose time may be over
-  // Callers that were turned away since `counted_since_`, and in the time before that.
+  // Callers that were turned away, or handed to a relay, since `counted_since_`, and in the time
+  // before that.
   Instant counted_since_{};
   int refusals_ = 0;
   int refusals_before_ = 0;
@@ -91,7 +103,9 @@ class Doorman {
   std::atomic<std::uint64_t> greeted_{0};
   std::atomic<std::uint64_t> turned_away_{0};
   std::atomic<std::uint64_t> gave_way_{0};
-  std::mutex mutex_;  // guards greeted callers, and testimonies
+  std::mutex mutex_;  // guards greeted callers, testimonies, those from relays, and the end
+  std::vector<int> admitted_;
+  bool ends_ = false;
   std::vector<std::unique_ptr<Handshake>> heard_;
   std::vector<secure::Testimony> testimonies_;
   std::thread thread_;

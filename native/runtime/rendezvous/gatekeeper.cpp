@@ -45,6 +45,10 @@ class Gatekeeper::Book {
   Status admit(const Certificate& certificate, const std::string& run, const Fingerprint& key,
                MemberId member);
   void note_holder(MemberId member);
+  Status check_now(const TokenClaims& claims) const {
+    const std::lock_guard lock(mutex_);
+    return check_member(claims, revoked_);
+  }
   Result<Admission> admission(const secure::PassClaims& claims) const;
   void revoke(std::set<Serial> serials);
   void revoke_for_good(const Serial& serial);
@@ -353,6 +357,11 @@ std::vector<std::string> Gatekeeper::look_at_certificates() {
   CertificateGate::Look look = certificates_->look(unix_now());
   if (look.has_new_rules) book_->review(*certificates_->rules());
   return std::move(look.news);
+}
+
+RelayGate Gatekeeper::relay_gate() const {
+  return {[book = book_](std::span<const std::byte> claims) { return book->key_of(claims); },
+          [book = book_](const TokenClaims& claims) { return book->check_now(claims); }};
 }
 
 void Gatekeeper::revoke(std::set<Serial> serials) { book_->revoke(std::move(serials)); }

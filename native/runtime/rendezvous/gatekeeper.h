@@ -14,6 +14,7 @@
 
 #include "health/lock/page_caller.h"
 #include "runtime/certificates/certificate_gate.h"
+#include "runtime/relay/relay_core.h"
 #include "runtime/rendezvous/sealer.h"
 
 namespace holdfast::runtime {
@@ -69,6 +70,9 @@ class Gatekeeper final : public Sealer {
   std::vector<std::string> look_at_certificates();
   // nullopt: it has the secret.
   std::optional<Entrant> entrant(MemberId member) const;
+
+  // By what a relay at this coordinator lets members in. It may outlive this object.
+  RelayGate relay_gate() const;
 
   // What all of a gate's connections ask.
   class Book;

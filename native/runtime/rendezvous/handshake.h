@@ -45,6 +45,10 @@ class Handshake {
 
   // Caller: the hello that it sent; the state is kReady once the peer's welcome has come.
   const Greeting& hello() const { return hello_; }
+  // The connection goes through a relay.
+  void set_relayed() { relayed_ = true; }
+  bool is_relayed() const { return relayed_; }
+  Instant deadline() const { return deadline_; }
   // Answerer: whether the caller's hello has come and must be answered with welcome(); then kReady.
   bool has_hello() const { return !caller_ && peer_.has_value() && !answered_; }
   const Greeting& peer() const { return *peer_; }
@@ -87,6 +91,7 @@ class Handshake {
   bool connecting_ = false;
   bool answered_ = false;
   bool withdrawn_ = false;
+  bool relayed_ = false;
   Endpoint endpoint_;
   Greeting hello_;  // caller
   Greeting said_;   // answerer: its welcome

@@ -126,6 +126,7 @@ class TokenEntry final : public WayIn {
     terms.token = &token_;
     return TlsSession::client(context_, std::move(terms));
   }
+  Result<Token> token() const override { return Token{token_.claims, token_.key.copy()}; }
   std::vector<std::byte> papers(const secure::Proof& proof) const override {
     return proof_papers(proof);
   }
@@ -139,6 +140,12 @@ class TokenEntry final : public WayIn {
 };
 
 }  // namespace
+
+Result<Token> WayIn::token() const {
+  return Status{
+      Code::kUnsupported,
+      "a relay lets nobody in by a certificate; accepted: option secret_file, or a token"};
+}
 
 Result<std::unique_ptr<WayIn>> enter_by_token(Token token) {
   if (token.claims.role != secure::TokenRole::kMember) {

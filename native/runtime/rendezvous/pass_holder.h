@@ -21,6 +21,8 @@ class WayIn {
   // The run that it lets into.
   virtual const std::string& run() const = 0;
   virtual Result<secure::TlsSession> session() const = 0;
+  // As Sealer::token().
+  virtual Result<secure::Token> token() const;
   // What is shown once hands are shaken.
   virtual std::vector<std::byte> papers(const secure::Proof& proof) const = 0;
   // As Papers::explain().
@@ -40,6 +42,7 @@ class PassHolder final : public Sealer {
   Result<std::unique_ptr<TlsSeal>> call(MemberId callee) const override;
   Result<std::unique_ptr<TlsSeal>> answer() const override;
   std::vector<secure::PublicKey> issuers() const override;
+  Result<secure::Token> token() const override { return entry_->token(); }
 
   // What one process has learnt from its coordinator; shared with the papers of its connections.
   struct HeldPass;

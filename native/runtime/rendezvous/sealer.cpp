@@ -47,14 +47,24 @@ Result<std::shared_ptr<const SecretHolder>> SecretHolder::open(const std::string
       std::move(ring).value(), std::move(context).value(), std::move(store_seal).value()));
 }
 
-Result<std::unique_ptr<TlsSeal>> SecretHolder::call(MemberId) const {
+Result<secure::Token> Sealer::token() const {
+  return Status{
+      Code::kUnsupported,
+      "a relay lets nobody in by a certificate; accepted: option secret_file, or a token"};
+}
+
+Result<secure::Token> SecretHolder::token() const {
   auto serial = random_serial();
   if (!serial.is_ok()) return serial.status();
   TokenClaims claims;
   claims.serial = serial.value();
   claims.run = kHoldersRun;
   claims.not_after = {unix_now().value + kTokenSeconds};
-  auto token = ring_->mint(std::move(claims));
+  return ring_->mint(std::move(claims));
+}
+
+Result<std::unique_ptr<TlsSeal>> SecretHolder::call(MemberId) const {
+  auto token = this->token();
   if (!token.is_ok()) return token.status();
   secure::TlsTerms terms;
   terms.now = unix_now();

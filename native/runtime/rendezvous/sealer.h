@@ -25,6 +25,8 @@ class Sealer {
   // For a connection to `callee` that this process makes, and for one that it answers. Any thread.
   virtual Result<std::unique_ptr<TlsSeal>> call(MemberId callee) const = 0;
   virtual Result<std::unique_ptr<TlsSeal>> answer() const = 0;
+  // By what a relay lets this process in. kUnsupported: it has no secret and no token. Any thread.
+  virtual Result<secure::Token> token() const;
   // Whose signatures count, as the process was told that let this one in. Any thread.
   virtual std::vector<secure::PublicKey> issuers() const { return {}; }
 };
@@ -48,6 +50,7 @@ class SecretHolder final : public Sealer {
   const StoreSeal& store_seal() const { return *store_seal_; }
   Result<std::unique_ptr<TlsSeal>> call(MemberId callee) const override;
   Result<std::unique_ptr<TlsSeal>> answer() const override;
+  Result<secure::Token> token() const override;
 
  private:
   SecretHolder(secure::KeyRing ring, secure::TlsContext context,
