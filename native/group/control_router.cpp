@@ -374,7 +374,7 @@ std::shared_ptr<World> ControlRouter::find_world(CommId id) const {
 void ControlRouter::step_joining(Instant now) {
   joining_->tick(now, [&](MemberId member) { return is_connected(member); });
   for (const ft::Joiner& joiner : joining_->wanted()) {
-    const bool calls = joining_->is_member(joiner.member) || self_ > joiner.member;
+    const bool calls = joining_->is_member(joiner.member) || calls_first(joiner.member);
     if (calls && !is_connected(joiner.member)) owner_.want(joiner);
   }
   for (auto& [to, message] : joining_->take_sends()) send(to, message);

@@ -28,6 +28,10 @@ class ControlRouterOwner {
   virtual ~ControlRouterOwner() = default;
   // A newcomer wants a connection to this process.
   virtual void want(const ft::Joiner& joiner) = 0;
+  // A newcomer waits for connections to all members, and may not be able to call this one.
+  virtual void expect(const ft::Joiner&) {}
+  // Whether this process calls others whatever their ids: not all of them can be called.
+  virtual bool calls_all() const { return false; }
   // The connection to a peer has broken, or there was none to a member; the peer may live. The
   // owner is to make another one (add_peer()) or to prove that the process has ended
   // (on_process_ended()), until either happens or the router no longer needs the peer. `card`: how
@@ -82,8 +86,10 @@ class ControlRouter final : public Network {
   void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
             const ft::Bytes& payload) override;
   void note_ended(CommId group) override;
-  // Newcomers connect and members wait for the connection, so that two never connect to each other.
-  void expect(const ft::Joiner&) override {}
+  // Newcomers connect, and members wait for the connection where newcomers can call them.
+  void expect(const ft::Joiner& joiner) override {
+    if (!is_connected(joiner.member)) owner_.expect(joiner);
+  }
   void say(const std::string& text) override { owner_.say(text); }
   comm::Observer* observer() override { return owner_.observer(); }
 
@@ -177,6 +183,7 @@ class ControlRouter final : public Network {
   void cut(RoutedPeer& peer, const Status& why, bool from_outside, Instant now);
   Status take_part(RoutedPeer& peer, comm::ControlFrame& frame, Instant now);
   bool is_known(MemberId peer) const;
+  bool calls_first(MemberId peer) const { return self_ > peer || owner_.calls_all(); }
   void limit_parked(Instant now);
   bool deliver(const EarlyControl& early, Instant now);
   bool deliver(MemberId from, const ft::Message& message, Instant now);

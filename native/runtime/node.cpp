@@ -47,6 +47,7 @@ class NodeImpl final : public Node {
     TRY(check_ranks(request));
     TRY(check_map(request));
     TRY(check_lock(request));
+    TRY(runtime_->await_reach());
     const auto& secret = runtime_->parts().secret;
     if (secret == nullptr) return hand_out(meet(store, request, timeout));
     SealedStore sealed(store, secret->store_seal());
@@ -75,6 +76,7 @@ class NodeImpl final : public Node {
                                             ": an elastic group needs a coordinator (option "
                                             "coordinator: host:port)"};
     }
+    TRY(runtime_->await_reach());
     JoinRequest any = request;
     any.rank = {-1};
     const Duration timeout = request.timeout > Duration::zero()

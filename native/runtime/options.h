@@ -33,6 +33,9 @@ struct Options {
   std::string address;
   // TCP port to listen on; 0 lets the system choose.
   std::uint16_t port = 0;
+  // Relays through which processes reach each other that cannot be called: "host:port" with commas
+  // between them. Empty: the coordinator, where there is one and a secret or a token is used.
+  std::string relay;
   // Processes with the same text count as on the same host; empty: boot id and IPC namespace. Tests
   // set it to play several hosts.
   std::string host_id;

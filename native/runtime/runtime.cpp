@@ -87,6 +87,7 @@ Runtime::Runtime(RuntimeParts parts)
 
 Runtime::~Runtime() {
   stop();
+  for (const DirectTry& each : tries_) close_unforked(each.fd);
   for (const int fd : {parts_.listener, parts_.epoll, parts_.interrupt}) close_unforked(fd);
 }
 
@@ -94,6 +95,7 @@ Status Runtime::start() {
   Doorman::Rules rules;
   rules.sealer = parts_.sealer;
   rules.audit = parts_.audit;
+  TRY(start_reach(rules));
   TRY(take(Doorman::start(parts_.listener, rules, [this] { interrupt(); }), doorman_));
   // After that: it looks for the doorman when it is interrupted, and may be at once.
   driver_.start_thread();
@@ -102,6 +104,8 @@ Status Runtime::start() {
 
 void Runtime::stop() {
   if (doorman_) doorman_->stop();
+  if (parts_.relay) parts_.relay->stop();
+  if (relay_client_) relay_client_->stop();
   driver_.stop_thread();
   if (parts_.http) parts_.http->stop();
   // A thread that never comes back from a wait may hold this runtime until the process is gone.
@@ -153,6 +157,7 @@ void Runtime::poll_sockets(Duration timeout) {
   std::uint64_t ignored = 0;
   [[maybe_unused]] const ssize_t got = ::read(parts_.interrupt, &ignored, sizeof ignored);
   take_callers();
+  next_reach_ = {};
 }
 
 void Runtime::take_event(const Watched& watched, std::uint32_t events) {
@@ -221,6 +226,7 @@ comm::MemoryPoll Runtime::poll_memory() {
 bool Runtime::turn(Instant now) {
   parts_.health->turned(now);
   if (!handshakes_.empty() || !attempts_.empty()) step_handshakes(now);
+  if (relay_client_ && now >= next_reach_) step_reach(now);
   const bool moved = parts_.paths.progress();
   if (moved) look_behind_broken_links();
   if (parts_.desk && parts_.desk->has_orders()) serve_orders(now);

@@ -30,6 +30,8 @@
 #include "runtime/node.h"
 #include "runtime/options.h"
 #include "runtime/paths.h"
+#include "runtime/relay/relay_client.h"
+#include "runtime/relay/relay_server.h"
 #include "runtime/rendezvous/doorman.h"
 #include "runtime/rendezvous/gatekeeper.h"
 #include "runtime/rendezvous/handshake.h"
@@ -68,6 +70,11 @@ struct Peer {
   bool same_host = false;
   std::string address;  // address of the peer's end of the connection
   Instant last_cut{};
+  bool relayed = false;     // its connection goes through a relay
+  Instant next_direct{};    // when it is called directly again, then
+  std::uint64_t heard = 0;  // bytes, and since when no more, where there are relays
+  Instant heard_at{};
+  bool mute = false;        // it is called again, for nothing comes of it
   bool told_to_go = false;  // at a coordinator: since it was let in last
   // Of a trunk: whether this process called first, and where it did; when it is looked at next, and
   // when a lane may be called next.
@@ -101,10 +108,11 @@ class Runtime final : public comm::Executor,
     // What the coordinator is called by, with no address: where it is the search tells. nullopt:
     // none is named.
     std::optional<Card> coordinator;
-    std::vector<HostSearch> hosts;  // at which it may be
-    CoordinatorSearch search;       // which of them is called when
-    std::string coordinators;       // the hosts as one text; empty: there are not several
-    std::string job;                // the job's name at the coordinator
+    std::vector<HostSearch> hosts;   // at which it may be
+    std::vector<HostSearch> relays;  // of the option relay
+    CoordinatorSearch search;        // which of them is called when
+    std::string coordinators;        // the hosts as one text; empty: there are not several
+    std::string job;                 // the job's name at the coordinator
     ft::CoordinatorService* service = nullptr;  // set in a coordinator process; outlives this
     comm::Segment bell;
     comm::PlanTable plan;
@@ -122,6 +130,7 @@ class Runtime final : public comm::Executor,
     std::unique_ptr<health::StatusModel>
         status;  // made in a coordinator, and where pages are served
     std::unique_ptr<const health::Credentials> credentials;  // null: pages are for whoever asks
+    std::unique_ptr<RelayServer> relay;  // of a coordinator that has a secret; else null
     // Of a coordinator that serves pages. Owners: also what serves them.
     std::shared_ptr<OrderDesk> desk;
     std::unique_ptr<health::HttpEndpoint> http;  // serves from the four above; null: none is wanted
@@ -174,6 +183,8 @@ class Runtime final : public comm::Executor,
 
   // ft::ControlRouterOwner: driving thread only.
   void want(const ft::Joiner& joiner) override;
+  void expect(const ft::Joiner& joiner) override;
+  bool calls_all() const override { return relay_client_ != nullptr; }
   void mend(MemberId peer, const std::string& card) override;
   bool trusts_resets() const override;
   bool has_secret() const override { return parts_.sealer != nullptr; }
@@ -202,6 +213,9 @@ class Runtime final : public comm::Executor,
   // Why the coordinator has not been found yet; empty: it has not been looked for.
   std::string coordinator_search() const;
   void connect(const Card& card, Instant deadline);
+  // Waits a moment until it is known whether this process can be called, where that matters. Not
+  // ok: the option relay names none that is of any use. Not the driving thread.
+  Status await_reach();
   Peer* find_peer(MemberId id);
   // Why the last attempt to reach the member failed; ok when none did.
   Status connect_failure(MemberId id) const;
@@ -258,6 +272,14 @@ class Runtime final : public comm::Executor,
     // The one address of the card at which the process is known to have been: if no process listens
     // there any more, it has ended. Empty: no such address is known.
     std::string vouched = {};
+    Instant relay_at{};  // when it is called through a relay; 0: not known yet
+  };
+  // A call to a member that is reached through a relay, before it is known whether it succeeds.
+  struct DirectTry {
+    int fd;
+    MemberId peer;
+    Endpoint at;
+    Instant deadline;
   };
 
   group::OwnArea own_area(std::shared_ptr<comm::Segment> segment) const;
@@ -272,6 +294,20 @@ class Runtime final : public comm::Executor,
   std::string witness_of(MemberId member) const;
   void hear_testimonies();
   void take_callers();
+  // Greeting of a call to the card's process.
+  Greeting hello_to(const Card& card);
+  // Below: where there are relays.
+  Status start_reach(Doorman::Rules& rules);
+  void step_reach(Instant now);
+  void look_for_relays(Instant now);
+  void move_relays();
+  void look_for_mute(Instant now);
+  void call_beside(Peer& peer, Instant relay_at);
+  void call_by_relays(Instant now);
+  void take_crossings(Instant now);
+  void try_directly(Instant now);
+  void look_at_tries(Instant now);
+  void keep_one_call(const Handshake& kept);
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);
   void note_failure(MemberId callee, const Endpoint& at, const Status& why, Instant now);
@@ -285,6 +321,7 @@ class Runtime final : public comm::Executor,
   void offer_trunk(Greeting& hello, bool same_host);
   void settle_trunk(const Greeting& hello, Greeting& welcome);
   bool has_trunk(const Greeting& hello);
+  std::optional<Greeting> hello_of_lane(MemberId callee);
   void note_call(Peer& peer, const Handshake& handshake);
   void join_trunk(Handshake& handshake);
   void tend_trunks(Instant now);
@@ -327,6 +364,11 @@ class Runtime final : public comm::Executor,
   Watched driven_paths_{Watched::What::kPaths};
   std::map<MemberId, std::unique_ptr<Peer>> peers_;
   std::unique_ptr<Doorman> doorman_;
+  std::unique_ptr<RelayClient> relay_client_;  // null: there are no relays
+  std::vector<DirectTry> tries_;
+  Instant next_reach_{};
+  Instant last_mute_look_{};
+  std::atomic<bool> has_awaited_reach_{false};
   std::vector<std::unique_ptr<Handshake>>
       handshakes_;  // of callers that have greeted, and own calls
   std::map<MemberId, Attempt> attempts_;

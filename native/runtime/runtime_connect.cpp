@@ -39,6 +39,7 @@ Card Runtime::own_card() const {
   card.coordinators = parts_.coordinators;
   const auto witness = parse_witness(parts_.options.witness);
   if (has_secret() && witness.is_ok()) card.witness = witness.value().key;
+  if (relay_client_) card.called = relay_client_->called();
   if (parts_.http) card.http = parts_.http->reached_at(card.addresses.front());
   return card;
 }
@@ -53,9 +54,10 @@ bool Runtime::is_refused(MemberId id) const {
   return found != attempts_.end() && found->second.refusals >= found->second.card.addresses.size();
 }
 
-// The member with the larger id calls, so that two never call each other.
+// The member with the larger id calls, so that two never call each other, unless one of them may
+// not be able to.
 void Runtime::connect(const Card& card, Instant deadline) {
-  if (parts_.self > card.member) call_member(card, deadline);
+  if (parts_.self > card.member || calls_all()) call_member(card, deadline);
 }
 
 void Runtime::call_member(const Card& card, Instant deadline) {
@@ -89,20 +91,25 @@ std::optional<Endpoint> Runtime::next_endpoint(Attempt& attempt, Instant now) {
   return Endpoint{addresses[attempt.next_address++ % addresses.size()], attempt.card.port};
 }
 
+Greeting Runtime::hello_to(const Card& card) {
+  if (const auto lane = hello_of_lane(card.member)) return *lane;
+  // A data path beside the connection outlives it, but the other process may have forgotten this
+  // one.
+  const bool keeps = keeps_data(card.member);
+  Greeting hello{parts_.self, card.member, parts_.process, keeps, {}};
+  hello.offers = parts_.paths.offers(card, card.host == parts_.host, [&](const Status& why) {
+    if (!keeps) lacks_memory(why);
+  });
+  offer_trunk(hello, card.host == parts_.host);
+  return hello;
+}
+
 void Runtime::call(Attempt& attempt, Instant now) {
   const auto next = next_endpoint(attempt, now);
   if (!next) return;
   const Endpoint& to = *next;
   const Duration patience = attempt.mends ? kMendingTime : kGreetingTime;
-  const bool same_host = attempt.card.host == parts_.host;
-  // A data path beside the connection outlives it, but the other process may have forgotten this
-  // one.
-  const bool keeps = keeps_data(attempt.card.member);
-  Greeting hello{parts_.self, attempt.card.member, parts_.process, keeps, {}};
-  hello.offers = parts_.paths.offers(attempt.card, same_host, [&](const Status& why) {
-    if (!keeps) lacks_memory(why);
-  });
-  offer_trunk(hello, same_host);
+  Greeting hello = hello_to(attempt.card);
   if (is_coordinator(attempt.card.member)) {
     hello.opening = router_.opening(attempt.card.member);
     // A question that is too long for a greeting follows it.
@@ -193,6 +200,7 @@ void Runtime::establish(Handshake& handshake) {
   if (theirs.joins || (handshake.is_caller() && handshake.hello().joins)) {
     return join_trunk(handshake);
   }
+  if (relay_client_) keep_one_call(handshake);
   if (Peer* known = find_peer(theirs.from)) return renew(*known, handshake);
   // This process forgot the peer while the two greeted: closing the connection makes the peer call
   // again.
@@ -203,7 +211,8 @@ void Runtime::establish(Handshake& handshake) {
   unwatch(fd);
   peer->control = parts_.paths.make_control(std::move(connection), handshake.terms());
   note_call(*peer, handshake);
-  peer->same_host = is_same_host(fd);
+  peer->relayed = handshake.is_relayed();
+  peer->same_host = !peer->relayed && is_same_host(fd);
   peer->address = peer_address(fd);
   if (peer->same_host) do_not_pace(fd);
   peer->path = parts_.paths.make(theirs.from, theirs.offers, handshake.is_caller(), *peer->control);

@@ -80,6 +80,7 @@ void Runtime::look_for_coordinator(Instant now) {
   }
   tell_of_search(now);
   if (!moved) return;
+  move_relays();
   parts_.search.set_hosts(endpoints_of(parts_.hosts), now);
   const auto attempt = attempts_.find(parts_.coordinator->member);
   if (attempt != attempts_.end()) attempt->second.not_before = now;

@@ -49,6 +49,20 @@ bool Runtime::has_trunk(const Greeting& hello) {
   return trunk != nullptr && trunk->status().is_ok() && trunk->terms().id == hello.trunk;
 }
 
+// Whatever connection is made to a peer whose trunk stands is a further lane of it.
+std::optional<Greeting> Runtime::hello_of_lane(MemberId callee) {
+  const Peer* peer = find_peer(callee);
+  const comm::TrunkLink* trunk = peer == nullptr ? nullptr : peer->control->trunk();
+  if (trunk == nullptr || !trunk->status().is_ok() || !router_.is_connected(callee)) {
+    return std::nullopt;
+  }
+  Greeting hello{parts_.self, callee, parts_.process, false, {}};
+  hello.lanes = static_cast<std::uint8_t>(trunk->terms().lanes);
+  hello.trunk = trunk->terms().id;
+  hello.joins = true;
+  return hello;
+}
+
 void Runtime::note_call(Peer& peer, const Handshake& handshake) {
   has_trunks_ = has_trunks_ || peer.control->trunk() != nullptr;
   peer.is_caller = handshake.is_caller();
@@ -71,9 +85,14 @@ void Runtime::join_trunk(Handshake& handshake) {
   }
   comm::Connection connection = handshake.take_connection();
   unwatch(connection.fd);
-  peer->address = peer_address(connection.fd);
-  if (is_same_host(connection.fd)) do_not_pace(connection.fd);
+  if (!connection.relayed) {
+    peer->address = peer_address(connection.fd);
+    if (is_same_host(connection.fd)) do_not_pace(connection.fd);
+  }
   trunk->join(std::move(connection));
+  peer->relayed = trunk->is_relayed();
+  peer->mute = false;
+  attempts_.erase(peer->id);
   peer->next_look = peer->next_lane = next_tend_ = {};
 }
 
@@ -102,6 +121,7 @@ void Runtime::tend(Peer& peer, comm::TrunkLink& trunk, Instant now) {
   if (trunk.is_down() && !router_.needs(peer.id)) {
     return trunk.sever({Code::kPeerLost, "all its connections broke"});
   }
+  if (trunk.is_down() && relay_client_) call_beside(peer, {});
   if (now < peer.next_lane) return;
   const std::size_t called = lanes_called(peer.id);
   // Whichever of the two is let through. What is left of the path is the caller's to add to.
@@ -114,7 +134,8 @@ void Runtime::tend(Peer& peer, comm::TrunkLink& trunk, Instant now) {
     }
     return;
   }
-  if (!peer.is_caller) return;
+  // A relay is asked for no more than one.
+  if (!peer.is_caller || peer.relayed) return;
   for (std::size_t lanes = trunk.lanes() + called; lanes < trunk.wanted_lanes(); ++lanes) {
     call_lane(peer, now);
   }
@@ -144,11 +165,8 @@ void Runtime::call_lane(Peer& peer, Instant now) {
   peer.next_lane = now + kLanePause;
   const auto to = lane_endpoint(peer);
   if (!to) return;
-  const comm::TrunkLink& trunk = *peer.control->trunk();
-  Greeting hello{parts_.self, peer.id, parts_.process, false, {}};
-  hello.lanes = static_cast<std::uint8_t>(trunk.terms().lanes);
-  hello.trunk = trunk.terms().id;
-  hello.joins = true;
+  const auto hello = hello_of_lane(peer.id);
+  if (!hello) return;
   std::unique_ptr<TlsSeal> seal;
   if (parts_.sealer) {
     auto made = parts_.sealer->call(peer.id);
@@ -157,9 +175,10 @@ void Runtime::call_lane(Peer& peer, Instant now) {
   }
   auto fd = start_connect(*to);
   if (!fd.is_ok()) return note_lane_failure(peer.id, *to, fd.status());
-  const Duration patience = std::max<Duration>(kLaneTime, kLaneRoundTrips * trunk.round_trip());
+  const Duration round_trip = peer.control->trunk()->round_trip();
+  const Duration patience = std::max<Duration>(kLaneTime, kLaneRoundTrips * round_trip);
   handshakes_.push_back(
-      std::make_unique<Handshake>(fd.value(), *to, hello, now + patience, std::move(seal)));
+      std::make_unique<Handshake>(fd.value(), *to, *hello, now + patience, std::move(seal)));
   watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
 }
 

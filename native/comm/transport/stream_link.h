@@ -39,6 +39,7 @@ class Seal {
 struct Connection {
   int fd = -1;
   std::unique_ptr<Seal> seal = nullptr;  // null: the bytes go as they are
+  bool relayed = false;                  // it goes through a relay
 };
 
 class TrunkLink;

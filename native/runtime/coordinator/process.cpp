@@ -39,6 +39,11 @@ class CoordinatorProcessImpl final : public CoordinatorProcess {
   std::uint16_t port() const override { return runtime_->parts().port; }
   std::string http_address() const override { return runtime_->http_address(); }
 
+  RelayServer::RelayCounts relay_counts() const override {
+    const auto& relay = runtime_->parts().relay;
+    return relay ? relay->counts() : RelayServer::RelayCounts{};
+  }
+
   std::vector<ft::CoordinatorService::WorldStanding> worlds() override {
     std::vector<ft::CoordinatorService::WorldStanding> worlds;
     runtime_->run([&] { worlds = service_.worlds(); });

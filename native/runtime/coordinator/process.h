@@ -13,6 +13,7 @@
 #include "ft/coordinator_service.h"
 #include "runtime/coordinator/etcd/lease.h"
 #include "runtime/options.h"
+#include "runtime/relay/relay_server.h"
 #include "secure/token.h"
 
 namespace holdfast::runtime {
@@ -41,6 +42,8 @@ class CoordinatorProcess {
   virtual std::uint16_t port() const = 0;
   // "host:port" of its health pages (option http); empty: none.
   virtual std::string http_address() const = 0;
+  // What its relay has; nothing without a secret. Any thread.
+  virtual RelayServer::RelayCounts relay_counts() const = 0;
   // The worlds that it knows. Any thread.
   virtual std::vector<ft::CoordinatorService::WorldStanding> worlds() = 0;
   // The tokens that let nobody in, from now on; members that came in by one leave their worlds at

@@ -5,6 +5,7 @@
 
 #include "comm/transport/catalogue.h"
 #include "runtime/option_rows/rows.h"
+#include "runtime/relay/relay_address.h"
 #include "runtime/rendezvous/card.h"
 
 namespace holdfast::runtime {
@@ -62,6 +63,11 @@ Status check_address(const OptionRow& row, const Options& options) {
   return is_any ? refuse_option(row, options.address, row.accepted) : Status::ok();
 }
 
+Status check_relay(const OptionRow& row, const Options& options) {
+  if (options.relay.empty() || parse_relays(options.relay).is_ok()) return Status::ok();
+  return refuse_option(row, "\"" + options.relay.substr(0, 80) + "\"", row.accepted);
+}
+
 Status check_host_id(const OptionRow& row, const Options& options) {
   const auto printable = [](unsigned char c) { return std::isprint(c) != 0 && c != '='; };
   constexpr std::size_t kMaxHostId = 256;
@@ -110,6 +116,14 @@ constexpr OptionRow kNetworkRows[] = {
      .accepted = "a whole number, 0 to 65535",
      .doc = "TCP port to listen on; 0 lets the system choose.",
      .most = 65535},
+    {.name = "relay",
+     .field = &Options::relay,
+     .accepted = "host:port, up to 4 of them with commas between, together with option secret_file "
+                 "or a token",
+     .doc = "Relays (`holdfast relay`) through which ranks reach each other where one cannot call "
+            "the other, as behind NATs, with commas between them; empty: the coordinator, where "
+            "there is one and a secret or a token is used.",
+     .check = check_relay},
     {.name = "host_id",
      .field = &Options::host_id,
      .accepted = "at most 256 printable characters without '='",

@@ -57,7 +57,9 @@ Handshake::Handshake(int fd, Instant deadline, std::shared_ptr<const Sealer> sea
 
 Handshake::~Handshake() { close_unforked(fd_); }
 
-comm::Connection Handshake::take_connection() { return {std::exchange(fd_, -1), std::move(seal_)}; }
+comm::Connection Handshake::take_connection() {
+  return {std::exchange(fd_, -1), std::move(seal_), relayed_};
+}
 
 Handshake::HandshakeState Handshake::fail(Status why) {
   failure_ = std::move(why);

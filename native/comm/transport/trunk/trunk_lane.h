@@ -35,6 +35,7 @@ class TrunkLane {
 
   LaneId id() const { return id_; }
   int fd() const { return connection_.fd; }
+  bool is_relayed() const { return connection_.relayed; }
   // What the kernel knows of the connection: asks it.
   void look();
   const TcpPath& path() const { return path_; }

@@ -101,7 +101,8 @@ void TrunkLink::join(Connection connection) {
   if (!status().is_ok()) return close_unforked(connection.fd);
   for (std::size_t i = lanes_.size(); i-- > 0;) {
     lanes_[i]->look();
-    if (lanes_[i]->is_stalled()) drop(i);
+    const bool detour = lanes_[i]->is_relayed() && !connection.relayed;
+    if (lanes_[i]->is_stalled() || detour) drop(i);
   }
   while (lanes_.size() >= std::max(terms_.lanes, 1U)) {
     const auto quiet = [](const auto& lane) { return lane->path().quiet_ns; };
@@ -306,6 +307,11 @@ bool TrunkLink::wants_to_write() {
   if (!status().is_ok()) return false;
   return std::any_of(lanes_.begin(), lanes_.end(),
                      [](const auto& lane) { return lane->is_blocked(); });
+}
+
+bool TrunkLink::is_relayed() const {
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane->is_relayed(); });
 }
 
 bool TrunkLink::is_stalled() const {

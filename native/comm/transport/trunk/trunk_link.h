@@ -48,7 +48,8 @@ class TrunkLink final : public StreamLink {
   const TrunkTerms& terms() const { return terms_; }
   // Of the next renew(): the two ends have greeted anew.
   void set_terms(const TrunkTerms& terms) { terms_ = terms; }
-  // A further connection to the peer, which has taken it into its trunk as well.
+  // A further connection to the peer, which has taken it into its trunk as well. Where it is a
+  // direct one, those that go through a relay end.
   void join(Connection connection);
   // Asks the kernel about the lanes, and finds out how many are worth having; to be called every
   // kLookPause while the trunk is busy(), and otherwise as often as anything is.
@@ -57,6 +58,8 @@ class TrunkLink final : public StreamLink {
 
   // No lane is left, and the link still stands.
   bool is_down() const { return lanes_.empty() && status().is_ok(); }
+  // Whether there is no direct lane.
+  bool is_relayed() const;
   // Nothing has come over any lane, or over one of them, for so long that it should be replaced.
   bool is_stalled() const;
   bool has_stalled() const;
