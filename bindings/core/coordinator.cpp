@@ -13,6 +13,7 @@
 #include "raise.h"
 #include "runtime/coordinator/etcd/trust.h"
 #include "runtime/coordinator/process.h"
+#include "runtime/relay/relay_process.h"
 #include "store.h"
 
 namespace nb = nanobind;
@@ -103,10 +104,43 @@ void bind_lease(nb::module_& m) {
       });
 }
 
+// (registered, waiting, pairs, refused, bytes passed on)
+nb::tuple counts_of(const runtime::RelayServer::RelayCounts& counts) {
+  return nb::make_tuple(counts.lines.registered, counts.lines.waiting, counts.lines.pairs,
+                        counts.lines.refused, counts.passed);
+}
+
+void bind_relay(nb::module_& m) {
+  using runtime::RelayProcess;
+  nb::class_<RelayProcess>(m, "Relay")
+      .def_static(
+          "create",
+          [](const std::string& address, std::uint16_t port, const std::string& secret_file,
+             const std::string& audit_file, const std::vector<std::string>& revoked) {
+            return value_or_raise(RelayProcess::create(
+                {address, port, secret_file, audit_file, serials_of(revoked)}));
+          },
+          "address"_a, "port"_a, "secret_file"_a, "audit_file"_a = "",
+          "revoked"_a = std::vector<std::string>())
+      .def_prop_ro("port", &RelayProcess::port)
+      .def("counts", [](const RelayProcess& relay) { return counts_of(relay.counts()); })
+      .def(
+          "revoke",
+          [](RelayProcess& relay, const std::vector<std::string>& texts) {
+            relay.revoke(serials_of(texts));
+          },
+          "serials"_a)
+      .def("close", [](RelayProcess& relay) {
+        const GilReleased released;
+        relay.close();
+      });
+}
+
 }  // namespace
 
 void bind_coordinator(nb::module_& m) {
   bind_lease(m);
+  bind_relay(m);
   nb::class_<CoordinatorProcess>(m, "Coordinator")
       .def_static(
           "create",
@@ -131,6 +165,10 @@ void bind_coordinator(nb::module_& m) {
       .def_prop_ro("port", &CoordinatorProcess::port)
       .def_prop_ro("http_address", &CoordinatorProcess::http_address)
       .def("worlds", worlds)
+      .def("relay_counts",
+           [](const CoordinatorProcess& coordinator) {
+             return counts_of(coordinator.relay_counts());
+           })
       .def(
           "revoke",
           [](CoordinatorProcess& coordinator, const std::vector<std::string>& texts) {

@@ -13,7 +13,7 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
-from holdfast import _core, _one_host, _standby, _token
+from holdfast import _core, _one_host, _relay, _standby, _token
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.options import Options
 
@@ -364,8 +364,10 @@ def _serve(coordinator: _core.Coordinator, options: Options, ends: Callable[[], 
         print(f"holdfast coordinator: pages at {url}", flush=True)
     known: dict[str, _World] = {}
     revocations = _token.Revocations(options.secret_file)
+    relay = _relay.Tally("holdfast coordinator: relay")
     while not ends():
         revocations.look(coordinator)
+        relay.look(coordinator.relay_counts())
         for news in coordinator.look_at_certificates():
             print(f"holdfast coordinator: {news}", file=sys.stderr, flush=True)
         now = {world[0]: world for world in coordinator.worlds()}

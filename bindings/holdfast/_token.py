@@ -312,12 +312,12 @@ class Revocations:
         self._known: list[str] = []
         self._told = ""
 
-    def look(self, coordinator: _core.Coordinator) -> None:
+    def look(self, coordinator: _core.Coordinator | _core.Relay) -> None:
         """Have the coordinator revoke what is there; an unreadable file changes nothing.
 
         Parameters
         ----------
-        coordinator : _core.Coordinator
+        coordinator : _core.Coordinator or _core.Relay
             With the secret.
         """
         try:

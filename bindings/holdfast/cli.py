@@ -18,6 +18,7 @@ from holdfast import (
     _info,
     _launcher,
     _mpi,
+    _relay,
     _secret,
     _simulate,
     _token,
@@ -130,6 +131,13 @@ _PARTS: tuple[tuple[str, _Part, str, str], ...] = (
         _coordinator,
         "decide who is in a job or an elastic group, in a process of its own",
         "Coordinates jobs and elastic groups. Members find it by its address.",
+    ),
+    (
+        "relay",
+        _relay,
+        "connect members that cannot call each other, as behind NATs",
+        "Passes on what two members of a job say to each other, encrypted by them, where neither "
+        "can call the other. A coordinator with a secret is a relay, too: this is one alone.",
     ),
     (
         "admin",

@@ -57,6 +57,11 @@ class Options:
         ``HOLDFAST_ADDRESS``.
     port : int
         TCP port to listen on; 0 lets the system choose. ``HOLDFAST_PORT``.
+    relay : str
+        Relays (``holdfast relay``) through which ranks reach each other where one cannot call the
+        other, as behind NATs: ``"host:port"``, up to four with commas between; needs a secret or a
+        token. Empty: the coordinator, where there is one and a secret or a token is used.
+        ``HOLDFAST_RELAY``.
     host_id : str
         Who counts as "the same host"; empty: found out. ``HOLDFAST_HOST_ID``.
     trunk : str
@@ -213,6 +218,7 @@ class Options:
     connect_timeout: float = _USUAL["connect_timeout"]
     address: str = _USUAL["address"]
     port: int = _USUAL["port"]
+    relay: str = _USUAL["relay"]
     host_id: str = _USUAL["host_id"]
     trunk: str = _USUAL["trunk"]
     lanes: int = _USUAL["lanes"]

@@ -1,0 +1,244 @@
+"""Members behind NATs, which nobody can call: they meet by a relay, and need no port of their own.
+
+Real processes in network namespaces; the NATs are the kernel's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulated_nats import NatNetwork
+from emulated_network import Unavailable
+from leftovers import running
+from ranks import finish, start_rank
+from waiting import eventually
+
+import holdfast
+from holdfast.cli import main
+
+# Two NATs with a host behind each, and three public hosts.
+FIRST, SECOND, PUBLIC, OTHER, THIRD = range(5)
+PORT = 29400
+
+
+@pytest.fixture
+def network() -> Iterator[NatNetwork]:
+    try:
+        with NatNetwork(2, 3) as network:
+            yield network
+    except Unavailable as why:
+        pytest.skip(str(why))
+
+
+class _Site:
+    """A coordinator on a public host, and members that come by tokens."""
+
+    def __init__(self, here: Path, network: NatNetwork, capsys: Any) -> None:
+        self.here, self.network = here, network
+        self.secret = str(here / "run.secret")
+        assert main(["secret", self.secret]) == 0
+        capsys.readouterr()
+        assert main(["token", "new", "--secret-file", self.secret, "--run", "run7"]) == 0
+        self.token = here / "run.token"
+        self.token.touch(mode=0o600)
+        self.token.write_text(capsys.readouterr().out)
+        self.members: list[Any] = []
+
+    def serve(self, command: str, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command of holdfast's on the first public host."""
+        process = subprocess.Popen(
+            [
+                *self.network.inside(PUBLIC),
+                *(sys.executable, "-m", "holdfast.cli", command, "--secret-file", self.secret),
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=(self.here / f"{command}.log").open("a"),
+            text=True,
+        )
+        running.append(process)
+        assert process.stdout is not None
+        assert "listens" in process.stdout.readline()
+        return process
+
+    def coordinate(self) -> subprocess.Popen[str]:
+        return self.serve("coordinator", "--port", str(PORT), "--grace", "0")
+
+    def start(self, hosts: list[int], peers: int = 0, **env: str) -> None:
+        for host in hosts:
+            whole = {
+                "HOLDFAST_HOST_ID": f"host {host}",
+                "HOLDFAST_HEARTBEAT": "0.2",
+                "HOLDFAST_CONNECT_TIMEOUT": "30",
+                "HOLDFAST_TOKEN_FILE": str(self.token),
+                "URL": f"holdfast://{self.network.address(PUBLIC)}:{PORT}/run7",
+                "PEERS": str(peers or len(hosts)),
+                "HERE": str(self.here),
+                **env,
+            }
+            member = start_rank(
+                *("nat_ranks", "until_told", len(self.members), 1, self.here, whole),
+                before=self.network.inside(host),
+            )
+            running.append(member)
+            self.members.append(member)
+
+    def ops(self) -> int:
+        counts = [
+            self.here / f"ops{rank}"
+            for rank in range(len(self.members))
+            if (self.here / f"ops{rank}").exists()
+        ]
+        if len(counts) < len(self.members):
+            self.check_members()
+            return 0
+        return min(int(path.read_text() or 0) for path in counts)
+
+    def check_members(self) -> None:
+        for member in self.members:
+            assert member.poll() is None, finish([member], 5)[0].output
+
+    def go_on(self, ops: int = 20) -> None:
+        """Until all have done so many more."""
+        goal = self.ops() + ops
+        eventually(lambda: self.ops() >= goal, 60)
+
+    def end(self) -> list[dict[str, Any]]:
+        (self.here / "stop").touch()
+        told = []
+        for outcome in finish(self.members, 60):
+            assert outcome.status == 0, outcome.output
+            lines = [line for line in outcome.output.splitlines() if line.startswith("{")]
+            told.append(json.loads(lines[-1]))
+        return told
+
+    def pairs(self) -> int:
+        """Pairs at the relay, as it told last."""
+        lines = [
+            line for line in (self.here / "relay.log").read_text().splitlines() if "pairs" in line
+        ]
+        return int(lines[-1].split(" pairs")[0].split(", ")[-1]) if lines else 0
+
+
+@pytest.fixture
+def site(tmp_path: Path, network: NatNetwork, capsys: pytest.CaptureFixture[str]) -> _Site:
+    return _Site(tmp_path, network, capsys)
+
+
+def test_ranks_behind_nats_sum_and_lose_nothing_with_the_nats_tables(site):
+    site.coordinate()
+    site.start([FIRST, SECOND, PUBLIC])
+    site.go_on()
+    for _ in range(2):
+        site.network.forget_mappings(FIRST)
+        site.go_on()
+        site.network.forget_mappings(SECOND)
+        site.go_on()
+    for told in site.end():
+        assert told["live"] == [0, 1, 2], told
+        assert told["latest"] < 15, told
+
+
+def test_a_mapping_that_is_forgotten_after_five_silent_seconds_holds(site):
+    for host in (FIRST, SECOND):
+        site.network.forget_after(host, 5)
+    site.coordinate()
+    site.start([FIRST, SECOND], PAUSE="7", HOLDFAST_HEARTBEAT="0.5")
+    eventually(lambda: site.ops() >= 2, 60)
+    for told in site.end():
+        assert told["epoch"] == 1, told
+        assert told["live"] == [0, 1], told
+
+
+def test_two_that_lose_each_other_go_on_by_the_relay_and_directly_again_later(site):
+    site.serve("relay", "--listen", f"{site.network.address(PUBLIC)}:29401")
+    site.coordinate()
+    site.start([OTHER, THIRD], HOLDFAST_RELAY=f"{site.network.address(PUBLIC)}:29401")
+    site.go_on()
+    site.network.part(OTHER, THIRD)
+    site.go_on()
+    eventually(lambda: site.pairs() == 1)
+    site.network.rejoin(OTHER, THIRD)
+    eventually(lambda: site.pairs() == 0)
+    site.go_on()
+    for told in site.end():
+        assert told["live"] == [0, 1], told
+
+
+def test_members_behind_nats_meet_at_a_relay_of_its_own_until_there_is_a_direct_way(site):
+    relay = site.serve("relay", "--listen", ":29401")
+    site.coordinate()
+    site.start([FIRST, OTHER, SECOND], HOLDFAST_RELAY=f"{site.network.address(PUBLIC)}:29401")
+    site.go_on()
+    # Who can be called is called.
+    eventually(lambda: site.pairs() == 1)
+    site.network.let_in(FIRST, SECOND)
+    eventually(lambda: site.pairs() == 0)
+    site.go_on()
+    for told in site.end():
+        assert told["live"] == [0, 1, 2], told
+    relay.terminate()
+    assert relay.wait(20) == 0
+
+
+def test_a_wrong_token_is_refused_by_the_relay_with_the_reason(site, capsys):
+    site.serve("relay", "--listen", ":29401")
+    other = site.here / "other.secret"
+    assert main(["secret", str(other)]) == 0
+    capsys.readouterr()
+    assert main(["token", "new", "--secret-file", str(other), "--run", "run7"]) == 0
+    site.token.write_text(capsys.readouterr().out)
+    begun = time.monotonic()
+    site.start([FIRST], HOLDFAST_RELAY=f"{site.network.address(PUBLIC)}:29401")
+    outcome = finish(site.members, 60)[0]
+    assert outcome.status != 0
+    assert "the relay refuses this process" in outcome.output, outcome.output
+    assert "option relay" in outcome.output
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize("relay", ["192.0.2.1:29401", "nobody:1,[2001:db8::1]:2"])
+def test_a_relay_without_a_secret_is_refused(relay):
+    options = holdfast.Options(relay=relay)
+    with pytest.raises(holdfast.ConfigError, match=r"option relay = .* without a secret"):
+        holdfast.join("holdfast://127.0.0.1:9/run7", options=options)
+
+
+@pytest.mark.parametrize("relay", ["nobody", "a:0", "a:1/run7", "a:1,b:1,c:1,d:1,e:1", ","])
+def test_what_is_no_list_of_relays_is_refused(relay):
+    with pytest.raises(holdfast.ConfigError, match="relay"):
+        holdfast.Options(relay=relay)
+
+
+def test_the_command_says_what_it_accepts(capsys, tmp_path):
+    assert main(["relay", "--listen", "here"]) == 2
+    assert "accepted: HOST:PORT" in capsys.readouterr().err
+    assert main(["relay", "--listen", "127.0.0.1:0"]) == 2
+    assert "a relay without a secret" in capsys.readouterr().err
+
+
+def test_what_is_no_relay_is_named(site):
+    server = subprocess.Popen(
+        [*site.network.inside(PUBLIC), sys.executable, "-m", "http.server", "8080"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=site.here,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        text=True,
+    )
+    running.append(server)
+    assert server.stdout is not None
+    assert "Serving" in server.stdout.readline()
+    site.start([FIRST], HOLDFAST_RELAY=f"{site.network.address(PUBLIC)}:8080")
+    outcome = finish(site.members, 60)[0]
+    assert outcome.status != 0
+    assert "what answers there is no relay: an HTTP server" in outcome.output, outcome.output
+    assert "accepted: the address of `holdfast relay`" in outcome.output
