@@ -215,6 +215,7 @@ void Runtime::establish(Handshake& handshake) {
   peer->same_host = !peer->relayed && is_same_host(fd);
   peer->address = peer_address(fd);
   if (peer->same_host) do_not_pace(fd);
+  peer->control->look_at_path();  // greeting each other has measured it
   peer->path = parts_.paths.make(theirs.from, theirs.offers, handshake.is_caller(), *peer->control);
   watch(peer->control->fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer->of_link);
   if (!peer->shares_memory()) sockets_matter_ = true;

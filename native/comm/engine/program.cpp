@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/cache_line.h"
+#include "comm/engine/windows.h"
 
 namespace holdfast::comm {
 namespace {
@@ -18,6 +19,7 @@ class Lowering {
         element_(arithmetic.element_bytes()),
         uses_(fused.uses),
         fused_into_(arithmetic.user == nullptr ? fused.into : fused.apart),
+        links_(space.links),
         window_(space.window),
         place_(space.place),
         index_(space.index),
@@ -29,7 +31,7 @@ class Lowering {
   }
 
   Program run(BufferPool& pool, Program program) {
-    find_windows();
+    find_windows({schedule_, uses_, fed_by_, layout_.scratch, element_, links_}, window_);
     const std::uint64_t room = assign_scratch();
     const std::uint64_t unpacked = measure_frames(program.frame_bytes);
     program.scratch = pool.take(room + unpacked);
@@ -48,17 +50,6 @@ class Lowering {
   int steps() const { return static_cast<int>(schedule_.steps.size()); }
   // The receive that was fused into reduction i, or -1.
   int fused_recv(int i) const { return fed_by_[static_cast<std::size_t>(i)]; }
-
-  void find_windows() {
-    for (std::size_t chunk = 0; chunk < uses_.size(); ++chunk) {
-      const ScratchUse& use = uses_[chunk];
-      if (!use.passes_once() || schedule_.scratch[chunk].form != Form::kPlain) continue;
-      const Step& producer = step(use.producer);
-      const bool arrives = producer.kind == StepKind::kRecv || fused_recv(use.producer) >= 0;
-      if (!arrives || step(use.consumer).kind != StepKind::kSend) continue;
-      if (layout_.scratch[chunk] * element_ > kWindowBytes) window_[chunk] = kWindowBytes;
-    }
-  }
 
   std::uint64_t assign_scratch() {
     std::uint64_t total = 0;
@@ -351,6 +342,7 @@ class Lowering {
   const std::uint64_t element_;
   const std::vector<ScratchUse>& uses_;
   const std::vector<int>& fused_into_;
+  const std::vector<Link*>* links_;
   std::vector<std::uint64_t>& window_;
   std::vector<std::uint64_t>& place_;
   std::vector<int>& index_;

@@ -1,6 +1,6 @@
 // Program: a schedule bound to memory and lowered to what a link can do. There is one fusion so
 // far: a receive whose bytes feed only one reduction becomes a receive that reduces on arrival, so
-// no partial sum is staged. A partial sum that is only forwarded streams through a small window
+// no partial sum is staged. A partial sum that is only forwarded streams through a window
 // instead of a buffer of its full size.
 #pragma once
 
@@ -16,13 +16,9 @@
 #include "comm/schedule/fusion.h"
 #include "comm/schedule/layout.h"
 #include "comm/schedule/schedule.h"
-#include "comm/transport/post.h"
+#include "comm/transport/link.h"
 
 namespace holdfast::comm {
-
-// Size of the window of a forwarded partial sum: a few frames, so that both neighbours stay busy
-// while one of them is off its core.
-inline constexpr std::uint64_t kWindowBytes = 2048 * 1024;
 
 enum class InstructionKind : std::uint8_t { kSend, kRecv, kCopy, kReduce, kCode };
 
@@ -88,6 +84,8 @@ struct FusedSchedule {
 struct LoweringSpace {
   static constexpr std::size_t kMostSpares = 16;
 
+  // By rank; null: no path is long. They outlive this.
+  const std::vector<Link*>* links = nullptr;
   std::vector<std::uint64_t> window;  // by scratch chunk; 0: whole
   std::vector<std::uint64_t> place;   // by scratch chunk: offset in scratch memory
   std::vector<int> index;             // by step: its instruction

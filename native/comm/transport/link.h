@@ -32,8 +32,19 @@ class Link {
   // Bytes received so far, if the link counts them.
   virtual std::uint64_t received() const { return 0; }
 
-  // Counts the link's traffic in `meter` from now on; `meter` outlives the link.
-  void set_meter(LinkMeter* meter) { meter_ = meter; }
+  // Counts the link's traffic in `meter` from now on; `meter` outlives the link. What is known of
+  // the path goes with it.
+  void set_meter(LinkMeter* meter) {
+    const auto pass_on = [](const metrics::Gauge& from, metrics::Gauge& to) {
+      if (to.value() == 0) to.set(from.value());
+    };
+    pass_on(meter_->round_trip_ns, meter->round_trip_ns);
+    pass_on(meter_->least_round_trip_ns, meter->least_round_trip_ns);
+    pass_on(meter_->bytes_per_s, meter->bytes_per_s);
+    meter_ = meter;
+  }
+  // What has been measured of the path so far; zeros where nothing is measured.
+  const LinkMeter& measured() const { return *meter_; }
 
   // Ends a post early. Afterwards neither the session nor the pipe refers to the post or to its
   // memory.
@@ -47,19 +58,16 @@ class Link {
   // The pipe may hold a half-written frame of this post: it must let go of the post's memory.
   virtual void release(const SendPost& post) = 0;
   LinkMeter* meter() const { return meter_; }
-  void count_sent(std::uint64_t bytes) {
-    if (meter_ != nullptr) meter_->sent.add(bytes);
-  }
-  void count_received(std::uint64_t bytes) {
-    if (meter_ != nullptr) meter_->received.add(bytes);
-  }
+  void count_sent(std::uint64_t bytes) { meter_->sent.add(bytes); }
+  void count_received(std::uint64_t bytes) { meter_->received.add(bytes); }
   void fail(Status why) {
     if (status_.is_ok()) status_ = std::move(why);
   }
   void recover() { status_ = Status::ok(); }
 
  private:
-  LinkMeter* meter_ = nullptr;
+  LinkMeter own_meter_;  // until another is set
+  LinkMeter* meter_ = &own_meter_;
   Session session_;
   Status status_;
 };

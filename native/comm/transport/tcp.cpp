@@ -222,7 +222,7 @@ void TcpLink::count_written(std::size_t bytes) {
 }
 
 void TcpLink::look_at_path() {
-  if (meter() == nullptr || !status().is_ok()) return;
+  if (!status().is_ok()) return;
   const std::optional<TcpPath> path = tcp_path(fd_);
   if (!path) return;
   meter()->round_trip_ns.set(path->round_trip_ns);

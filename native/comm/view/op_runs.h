@@ -28,7 +28,9 @@ class OpRuns {
  public:
   // `config` and `links` must outlive this object.
   OpRuns(const CommunicatorConfig& config, const std::vector<Link*>& links)
-      : config_(config), links_(links) {}
+      : config_(config), links_(links) {
+    space_.links = &links_;
+  }
 
   // Makes a run by a plan for a schedule. `feedback`: by input block, where to write the residual
   // that the op leaves; empty: nowhere.
