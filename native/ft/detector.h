@@ -1,11 +1,12 @@
 // Fault detector of one peer: tells silence from life. Sans-IO: it is told what arrives, and asked
-// now and then. Its limit is fixed and long: a virtual machine may stand still for seconds, and a
+// now and then. Its limit is long: a virtual machine may stand still for seconds, and a
 // member that is voted out is lost to the job, while the others only wait.
 // Why: docs/decisions/0121-silence-is-one-number.md
 #pragma once
 
 #include <algorithm>
 
+#include "base/patience.h"
 #include "base/planted.h"
 #include "base/types.h"
 
@@ -23,11 +24,14 @@ class Detector {
   bool is_silent(Instant now) const {
     return now >= silent_at() && !is_planted(Planted::kNoSilence);
   }
-  Instant silent_at() const { return heard_ + silence_; }
+  // A peer far away has more time.
+  void on_round_trip(Duration trip) { round_trip_ = trip; }
+  Instant silent_at() const { return heard_ + patience(silence_, round_trip_); }
   Instant heard() const { return heard_; }
 
  private:
   Duration silence_;
+  Duration round_trip_{};
   Instant heard_;
 };
 

@@ -115,6 +115,7 @@ void ControlRouter::look_for_silence(Instant now) {
   next_silence_ = {Duration::max()};
   for (auto& [id, peer] : peers_) {
     if (peer.reported || peer.silent) continue;
+    peer.detector.on_round_trip(Duration(peer.control->measured().round_trip_ns.value()));
     if (!peer.detector.is_silent(now)) {
       next_silence_ = std::min(next_silence_, peer.detector.silent_at());
     } else if (!peer.cut && owner_.is_running_here(id)) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/patience.h"
 #include "comm/engine/host_area.h"
 #include "runtime/runtime.h"
 
@@ -18,10 +19,17 @@ constexpr Duration kMendingTime = std::chrono::seconds(1);
 // Time limit of reaching a newcomer.
 constexpr Duration kConnectTime = std::chrono::seconds(30);
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
+
 // How long a process may stay connected to a coordinator that has nothing to do with it; and how
 // many may. The first to come goes.
 constexpr Duration kStrangersTime = std::chrono::seconds(30);
 constexpr std::size_t kMostStrangers = 512;
+
+Duration greeting_time(bool mends, const Peer* known) {
+  if (!mends) return kGreetingTime;
+  if (known == nullptr) return kMendingTime;
+  return patience(kMendingTime, Duration(known->control->measured().round_trip_ns.value()));
+}
 
 }  // namespace
 
@@ -87,7 +95,8 @@ std::optional<Endpoint> Runtime::next_endpoint(Attempt& attempt, Instant now) {
   }
   const auto vouched = std::find(addresses.begin(), addresses.end(), attempt.vouched);
   if (vouched != addresses.end()) std::iter_swap(addresses.begin(), vouched);
-  attempt.not_before = now + (attempt.mends ? kMendingTime : kGreetingTime) + kRetryPause;
+  const Peer* const known = find_peer(attempt.card.member);
+  attempt.not_before = now + greeting_time(attempt.mends, known) + kRetryPause;
   return Endpoint{addresses[attempt.next_address++ % addresses.size()], attempt.card.port};
 }
 
@@ -108,7 +117,7 @@ void Runtime::call(Attempt& attempt, Instant now) {
   const auto next = next_endpoint(attempt, now);
   if (!next) return;
   const Endpoint& to = *next;
-  const Duration patience = attempt.mends ? kMendingTime : kGreetingTime;
+  const Duration time = greeting_time(attempt.mends, find_peer(attempt.card.member));
   Greeting hello = hello_to(attempt.card);
   if (is_coordinator(attempt.card.member)) {
     hello.opening = router_.opening(attempt.card.member);
@@ -124,7 +133,7 @@ void Runtime::call(Attempt& attempt, Instant now) {
   auto fd = start_connect(to);
   if (!fd.is_ok()) return note_failure(attempt.card.member, to, fd.status(), now);
   handshakes_.push_back(
-      std::make_unique<Handshake>(fd.value(), to, hello, now + patience, std::move(seal)));
+      std::make_unique<Handshake>(fd.value(), to, hello, now + time, std::move(seal)));
   watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
 }
 

@@ -59,6 +59,19 @@ TEST_CASE("silence is long, and does not begin while this process itself was sto
   CHECK(detector.silent_at() == Instant{seconds(100)});
 }
 
+TEST_CASE("a peer far away has time for four round trips more, if they are not too long") {
+  using std::chrono::milliseconds;
+  Detector detector(seconds(10), {});
+  detector.on_round_trip(milliseconds(500));
+  CHECK(detector.silent_at() == Instant{seconds(12)});
+  detector.on_round_trip(seconds(3600));
+  CHECK(detector.silent_at() == Instant{seconds(18)});
+  detector.on_round_trip({});
+  CHECK(detector.silent_at() == Instant{seconds(10)});
+  static_assert(patience(milliseconds(300), milliseconds(500)) == milliseconds(2300));
+  static_assert(patience(milliseconds(300), -milliseconds(5)) == milliseconds(300));
+}
+
 TEST_CASE("whoever comes is asked as soon as somebody is there, not a heartbeat later") {
   Joining joining("world", {{9}, Rank{2}, "card"}, milliseconds(100));
   const auto is_connected = [](MemberId) { return true; };

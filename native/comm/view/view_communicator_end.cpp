@@ -2,12 +2,14 @@
 // not match, and what the members tell each other about it.
 #include <algorithm>
 
+#include "base/patience.h"
 #include "comm/view/view_communicator.h"
 
 namespace holdfast::comm {
 namespace {
 
-// Members answer from their progress threads; one that is stopped must not hold the others up.
+// Members answer from their progress threads, within a round trip; one that is stopped must not
+// hold the others up.
 constexpr Duration kReportTime = std::chrono::milliseconds(300);
 
 }  // namespace
@@ -123,7 +125,12 @@ void ViewCommunicator::end_with_reports(ViewNotice notice, OpSeq sequence) {
   if (ending_ || ended_) return;
   notice.report = calls_.report(sequence);
   send_to_members(FrameKind::kRevoke, encode_notice(notice));
-  Ending ending{std::move(notice), clock_->now() + kReportTime, {}};
+  Duration longest{};
+  for (const MemberLinks& links : config_.links) {
+    if (links.control == nullptr) continue;
+    longest = std::max(longest, Duration(links.control->measured().round_trip_ns.value()));
+  }
+  Ending ending{std::move(notice), clock_->now() + patience(kReportTime, longest), {}};
   ending.reports.resize(gone_.size());
   ending.reports[static_cast<std::size_t>(config_.rank.value)] = ending.notice.report;
   next_deadline_ = ending.deadline;
