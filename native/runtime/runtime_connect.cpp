@@ -19,7 +19,6 @@ constexpr Duration kMendingTime = std::chrono::seconds(1);
 // Time limit of reaching a newcomer.
 constexpr Duration kConnectTime = std::chrono::seconds(30);
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
-
 // How long a process may stay connected to a coordinator that has nothing to do with it; and how
 // many may. The first to come goes.
 constexpr Duration kStrangersTime = std::chrono::seconds(30);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/patience.h"
 #include "comm/transport/trunk/trunk_link.h"
 #include "runtime/rendezvous/member_id.h"
 #include "runtime/runtime.h"
@@ -13,10 +14,9 @@ namespace {
 
 // Between two calls of lanes to one peer, while none answers.
 constexpr Duration kLanePause = std::chrono::milliseconds(250);
-// A call has so long, or some round trips of a long path: its kernel repeats what is lost at the
-// start only after a second, and a new call does so earlier.
+// Time limit of a call: its kernel repeats what is lost at the start only after a second, and a new
+// call does so earlier.
 constexpr Duration kLaneTime = std::chrono::seconds(1);
-constexpr int kLaneRoundTrips = 8;
 // Calls to one peer in place of lanes that are lost: at once, and at a time.
 constexpr std::size_t kAtOnce = 4;
 constexpr std::size_t kMostLaneCalls = 16;
@@ -176,9 +176,9 @@ void Runtime::call_lane(Peer& peer, Instant now) {
   auto fd = start_connect(*to);
   if (!fd.is_ok()) return note_lane_failure(peer.id, *to, fd.status());
   const Duration round_trip = peer.control->trunk()->round_trip();
-  const Duration patience = std::max<Duration>(kLaneTime, kLaneRoundTrips * round_trip);
+  const Instant deadline = now + patience(kLaneTime, round_trip);
   handshakes_.push_back(
-      std::make_unique<Handshake>(fd.value(), *to, *hello, now + patience, std::move(seal)));
+      std::make_unique<Handshake>(fd.value(), *to, *hello, deadline, std::move(seal)));
   watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
 }
 

@@ -109,10 +109,12 @@ void TrunkLink::join(Connection connection) {
     const auto oldest = std::ranges::max_element(lanes_, {}, quiet);
     drop(static_cast<std::size_t>(oldest - lanes_.begin()));
   }
-  if (lanes_.empty() && last_id_ != kNoLane && meter() != nullptr) meter()->resumed.add(1);
+  if (lanes_.empty() && last_id_ != kNoLane) meter()->resumed.add(1);
   auto lane = std::make_unique<TrunkLane>(++last_id_, std::move(connection));
   watch(*lane);
   lane->set_control(trial_.next());
+  lane->look();  // greeting each other has measured the path
+  if (round_trip_ == Duration{}) round_trip_ = Duration(lane->path().least_round_trip_ns);
   // Tells the other side what has come, so that it sends only the rest again.
   lane->queue(header_now(), nullptr);
   lanes_.push_back(std::move(lane));
@@ -124,7 +126,7 @@ void TrunkLink::drop(std::size_t place) {
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, lanes_[place]->fd(), nullptr);
   lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(place));
   give_back(id);
-  if (meter() != nullptr) meter()->lanes_lost.add(1);
+  meter()->lanes_lost.add(1);
   if (lanes_.empty()) resumed_ = false;
 }
 
@@ -372,11 +374,11 @@ void TrunkLink::give_up_stalled() {
 void TrunkLink::give_back(LaneId lane) {
   std::uint64_t again = 0;
   for (TrunkFrames& frames : streams_) again += frames.sent.give_back(lane);
-  if (meter() != nullptr) meter()->sent_again.add(again);
+  meter()->sent_again.add(again);
 }
 
 void TrunkLink::look_at_path() {
-  if (meter() == nullptr || !status().is_ok()) return;
+  if (!status().is_ok()) return;
   meter()->is_trunk.set(1);
   meter()->lanes.set(static_cast<std::int64_t>(lanes_.size()));
   if (lanes_.empty()) return;
