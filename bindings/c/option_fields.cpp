@@ -68,9 +68,10 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
     {"audit_file", &hf_options::audit_file},
     {"http_insecure", &hf_options::http_insecure},
     {"grace", &hf_options::grace_ns},
+    {"witness", &hf_options::witness},
     {"trunk", &hf_options::trunk},
     {"lanes", &hf_options::lanes},
-    {"witness", &hf_options::witness},
+    {"relay", &hf_options::relay},
 });
 
 constexpr auto kDeviceFields = std::to_array<StructField<hf_device_options>>({

@@ -144,6 +144,8 @@ typedef struct hf_options {
   const char* witness; /* "KEY:FOLDER" of whoever waits for this process; default: nobody */
   const char* trunk;   /* "auto", "on" or "off": whether links between hosts outlive connections */
   uint64_t lanes;      /* most connections of such a link, 1 to 16; default 16 */
+  const char*
+      relay; /* "host:port[,...]" of relays, for ranks that cannot be called; default: none */
 } hf_options;
 
 /* A store that the caller provides. Both functions return a status; get() waits until the key is

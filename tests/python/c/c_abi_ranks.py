@@ -51,6 +51,7 @@ class Options(ctypes.Structure):
         ("witness", c_char_p),
         ("trunk", c_char_p),
         ("lanes", c_uint64),
+        ("relay", c_char_p),
     )
 
 
