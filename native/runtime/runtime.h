@@ -80,6 +80,7 @@ struct Peer {
   // when a lane may be called next.
   bool is_caller = false;
   Endpoint called;
+  std::optional<secure::Secret> trunk_key;  // of its first connection; none: it is not sealed
   Instant next_look{};
   Instant next_lane{};
   std::size_t next_address = 0;  // of the card, for the next lane
@@ -320,9 +321,11 @@ class Runtime final : public comm::Executor,
   // Of trunks: native/runtime/runtime_lanes.cpp.
   void offer_trunk(Greeting& hello, bool same_host);
   void settle_trunk(const Greeting& hello, Greeting& welcome);
-  bool has_trunk(const Greeting& hello);
+  bool has_trunk(const Handshake& call);
   std::optional<Greeting> hello_of_lane(MemberId callee);
-  void note_call(Peer& peer, const Handshake& handshake);
+  void note_call(Peer& peer, const Handshake& handshake, Result<secure::Secret> key);
+  // Begins a call that this process makes.
+  void begin_call(std::unique_ptr<Handshake> call);
   void join_trunk(Handshake& handshake);
   void tend_trunks(Instant now);
   void tend(Peer& peer, comm::TrunkLink& trunk, Instant now);

@@ -131,9 +131,14 @@ void Runtime::call(Attempt& attempt, Instant now) {
   }
   auto fd = start_connect(to);
   if (!fd.is_ok()) return note_failure(attempt.card.member, to, fd.status(), now);
-  handshakes_.push_back(
-      std::make_unique<Handshake>(fd.value(), to, hello, now + time, std::move(seal)));
-  watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
+  begin_call(std::make_unique<Handshake>(fd.value(), to, hello, now + time, std::move(seal)));
+}
+
+void Runtime::begin_call(std::unique_ptr<Handshake> call) {
+  const Peer* known = call->hello().joins ? find_peer(call->hello().to) : nullptr;
+  if (known != nullptr && known->trunk_key) call->prove_lane(*known->trunk_key);
+  watch(call->fd(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
+  handshakes_.push_back(std::move(call));
 }
 
 void Runtime::take_callers() {
@@ -187,7 +192,7 @@ void Runtime::answer(Handshake& handshake) {
   }
   if (hello.joins) {
     Greeting welcome{hello.to, hello.from, parts_.process, false, {}};
-    welcome.joins = has_trunk(hello);
+    welcome.joins = has_trunk(handshake);
     return handshake.welcome(welcome);
   }
   if (!gives_way_to(hello)) {
@@ -214,11 +219,12 @@ void Runtime::establish(Handshake& handshake) {
   // again.
   if (handshake.keeps()) return;
   auto peer = std::make_unique<Peer>(theirs.from);
+  auto key = handshake.export_key();
   comm::Connection connection = handshake.take_connection();
   const int fd = connection.fd;
   unwatch(fd);
   peer->control = parts_.paths.make_control(std::move(connection), handshake.terms());
-  note_call(*peer, handshake);
+  note_call(*peer, handshake, std::move(key));
   peer->relayed = handshake.is_relayed();
   peer->same_host = !peer->relayed && is_same_host(fd);
   peer->address = peer_address(fd);

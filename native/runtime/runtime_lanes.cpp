@@ -43,10 +43,15 @@ void Runtime::settle_trunk(const Greeting& hello, Greeting& welcome) {
   welcome.lanes = std::min(hello.lanes, static_cast<std::uint8_t>(parts_.options.lanes));
 }
 
-bool Runtime::has_trunk(const Greeting& hello) {
+bool Runtime::has_trunk(const Handshake& call) {
+  const Greeting& hello = call.peer();
   const Peer* peer = find_peer(hello.from);
   const comm::TrunkLink* trunk = peer == nullptr ? nullptr : peer->control->trunk();
-  return trunk != nullptr && trunk->status().is_ok() && trunk->terms().id == hello.trunk;
+  if (trunk == nullptr || !trunk->status().is_ok() || trunk->terms().id != hello.trunk) {
+    return false;
+  }
+  if (!has_secret()) return true;
+  return peer->trunk_key && call.has_proven_lane(*peer->trunk_key);
 }
 
 // Whatever connection is made to a peer whose trunk stands is a further lane of it.
@@ -63,7 +68,9 @@ std::optional<Greeting> Runtime::hello_of_lane(MemberId callee) {
   return hello;
 }
 
-void Runtime::note_call(Peer& peer, const Handshake& handshake) {
+void Runtime::note_call(Peer& peer, const Handshake& handshake, Result<secure::Secret> key) {
+  peer.trunk_key.reset();
+  if (key.is_ok()) peer.trunk_key = std::move(key).value();
   has_trunks_ = has_trunks_ || peer.control->trunk() != nullptr;
   peer.is_caller = handshake.is_caller();
   if (peer.is_caller) peer.called = handshake.endpoint();
@@ -177,9 +184,7 @@ void Runtime::call_lane(Peer& peer, Instant now) {
   if (!fd.is_ok()) return note_lane_failure(peer.id, *to, fd.status());
   const Duration round_trip = peer.control->trunk()->round_trip();
   const Instant deadline = now + patience(kLaneTime, round_trip);
-  handshakes_.push_back(
-      std::make_unique<Handshake>(fd.value(), *to, *hello, deadline, std::move(seal)));
-  watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
+  begin_call(std::make_unique<Handshake>(fd.value(), *to, *hello, deadline, std::move(seal)));
 }
 
 // Nobody listens where the peer was: without a secret that proves its end, as for any call.

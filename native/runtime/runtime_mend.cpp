@@ -92,13 +92,14 @@ void Runtime::renew(Peer& peer, Handshake& handshake) {
   comm::TrunkLink* trunk = peer.control->trunk();
   // Both know what the link is, so what they have agreed on is the same.
   if ((handshake.terms().lanes > 0) != (trunk != nullptr)) return;
+  auto key = handshake.export_key();
   comm::Connection connection = handshake.take_connection();
   const int fd = connection.fd;
   unwatch(fd);
   if (peer.control->fd() >= 0) unwatch(peer.control->fd());
   if (trunk != nullptr) trunk->set_terms(handshake.terms());
   peer.control->renew(std::move(connection));
-  note_call(peer, handshake);
+  note_call(peer, handshake, std::move(key));
   peer.relayed = handshake.is_relayed();
   peer.mute = false;
   peer.address = peer_address(fd);

@@ -19,8 +19,11 @@ namespace holdfast::runtime {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::make_sealed_ends;
 using testing::says;
 using testing::SealedDoor;
+using testing::SealedEnds;
+using testing::SecretFile;
 using State = Handshake::HandshakeState;
 
 TEST_CASE("who shares the secret is heard; who does not is told so" *
@@ -113,6 +116,25 @@ TEST_CASE("a flipped bit, a doubled record and a cut are found" *
     if (what == "cut") CHECK(errno == ECONNRESET);
     if (what == "flip" || what == "double") CHECK(errno == EBADMSG);
     for (const int fd : {ends.fds[0], ends.fds[1], pair[0], pair[1]}) ::close(fd);
+  }
+}
+
+TEST_CASE("a further connection proves that its caller has the key of the first" *
+          doctest::skip(!secure::available())) {
+  const SecretFile file;
+  const auto sealer = file.sealer();
+  const SealedEnds first = make_sealed_ends(*sealer);
+  const SealedEnds second = make_sealed_ends(*sealer);
+  const secure::Secret key = first.seals[0]->export_key().value();
+  CHECK(key.same(first.seals[1]->export_key().value()));
+  const secure::Secret proof = second.seals[0]->prove_lane(key).value();
+  CHECK(proof.same(second.seals[1]->prove_lane(key).value()));
+  // Neither another trunk's key, nor a proof that another connection has heard, is of any use.
+  CHECK_FALSE(
+      proof.same(second.seals[1]->prove_lane(second.seals[1]->export_key().value()).value()));
+  CHECK_FALSE(proof.same(first.seals[1]->prove_lane(key).value()));
+  for (const SealedEnds* ends : {&first, &second}) {
+    for (const int fd : ends->fds) ::close(fd);
   }
 }
 

@@ -226,8 +226,7 @@ void Runtime::take_crossings(Instant now) {
         std::make_unique<Handshake>(crossing.fd, crossing.relay, hello_to(attempt->second.card),
                                     now + kCrossingTime, std::move(seal).value());
     handshake->set_relayed();
-    watch(crossing.fd, EPOLLIN | EPOLLOUT | EPOLLET, callers_);
-    handshakes_.push_back(std::move(handshake));
+    begin_call(std::move(handshake));
   }
 }
 
@@ -264,9 +263,8 @@ void Runtime::look_at_tries(Instant now) {
       close_unforked(each.fd);
       return true;
     }
-    handshakes_.push_back(std::make_unique<Handshake>(each.fd, each.at, hello_to(card.value()),
-                                                      now + kTryTime, std::move(seal).value()));
-    watch(each.fd, EPOLLIN | EPOLLOUT | EPOLLET, callers_);
+    begin_call(std::make_unique<Handshake>(each.fd, each.at, hello_to(card.value()), now + kTryTime,
+                                           std::move(seal).value()));
     return true;
   });
 }

@@ -186,6 +186,7 @@ std::vector<std::byte> encode_greeting(const Greeting& greeting) {
   w.number(greeting.trunk);
   w.number(static_cast<std::uint8_t>(greeting.far));
   w.number(static_cast<std::uint8_t>(greeting.joins));
+  w.bytes(greeting.proof);
   return w.take();
 }
 
@@ -217,6 +218,7 @@ Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
   greeting.trunk = r.number<std::uint64_t>();
   greeting.far = r.flag();
   greeting.joins = r.flag();
+  greeting.proof = r.bytes(kMaxLaneProof);
   if (!r.ended()) return malformed;
   return greeting;
 }

@@ -82,7 +82,11 @@ struct Greeting {
   bool far = false;
   // Caller: this connection is to be a further lane of that trunk. Answerer: it has become one.
   bool joins = false;
+  // Of a caller that joins a trunk over a sealed connection: that it has the key of the first one.
+  std::vector<std::byte> proof = {};
 };
+
+inline constexpr std::size_t kMaxLaneProof = 32;
 
 // Room for a pass and the keys that sign passes, or for why somebody is refused.
 inline constexpr std::size_t kMaxPaperBytes = 512;

@@ -97,7 +97,23 @@ comm::TrunkTerms Handshake::terms() const {
 void Handshake::say_hello() {
   const auto path = tcp_path(fd_);
   hello_.far = hello_.far || (path && Duration(path->round_trip_ns) >= kFarRoundTrip);
+  if (seal_ && trunk_key_) {
+    const auto proof = seal_->prove_lane(*trunk_key_);
+    if (proof.is_ok())
+      hello_.proof.assign(proof.value().bytes().begin(), proof.value().bytes().end());
+  }
   queue(true, hello_);
+}
+
+Result<secure::Secret> Handshake::export_key() const {
+  if (!seal_) return Status{Code::kUnsupported, "the connection is not sealed"};
+  return seal_->export_key();
+}
+
+bool Handshake::has_proven_lane(const secure::Secret& trunk) const {
+  if (!seal_) return false;
+  const auto proof = seal_->prove_lane(trunk);
+  return proof.is_ok() && secure::same_bytes(proof.value().bytes(), peer_->proof);
 }
 
 Handshake::HandshakeState Handshake::step(Instant now) {

@@ -59,6 +59,12 @@ class Handshake {
   bool keeps() const { return caller_ ? peer_->keeps : said_.keeps; }
   // Likewise: what the two have agreed on, and whether the connection is a further lane of a trunk.
   comm::TrunkTerms terms() const;
+  // Of a sealed connection: a key of it that only its two ends know. Fails where there is none.
+  Result<secure::Secret> export_key() const;
+  // Caller, before it greets: by the key of the trunk's first connection.
+  void prove_lane(const secure::Secret& trunk) { trunk_key_ = trunk.copy(); }
+  // Answerer: whether the caller has that key.
+  bool has_proven_lane(const secure::Secret& trunk) const;
   bool joins() const { return caller_ ? peer_->joins : said_.joins; }
   void refuse(Status why) { fail(std::move(why)); }
   // Caller: the callee has called this process, so this call is given up.
@@ -95,6 +101,7 @@ class Handshake {
   Endpoint endpoint_;
   Greeting hello_;  // caller
   Greeting said_;   // answerer: its welcome
+  std::optional<secure::Secret> trunk_key_;
   std::optional<Greeting> peer_;
   Instant deadline_;
   std::vector<std::byte> out_;

@@ -27,6 +27,18 @@ int error_of(const Status& failure) {
 
 }  // namespace
 
+Result<secure::Secret> TlsSeal::export_key() const {
+  const auto binding = session_.binding();
+  if (!binding.is_ok()) return binding.status();
+  return secure::Secret(binding.value());
+}
+
+Result<secure::Secret> TlsSeal::prove_lane(const secure::Secret& trunk) const {
+  const auto binding = session_.binding();
+  if (!binding.is_ok()) return binding.status();
+  return secure::derive(trunk, "holdfast lane", binding.value());
+}
+
 Result<bool> TlsSeal::shake_hands(int fd) {
   while (session_.state() == TlsState::kHandshaking) {
     if (!flush(fd)) break;

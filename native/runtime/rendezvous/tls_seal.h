@@ -7,6 +7,7 @@
 
 #include "comm/transport/stream_link.h"
 #include "runtime/rendezvous/papers.h"
+#include "secure/digest.h"
 #include "secure/tls_session.h"
 
 namespace holdfast::runtime {
@@ -31,6 +32,10 @@ class TlsSeal final : public comm::Seal {
   // Once hands are shaken: puts this side's papers into its greeting, and looks at the other's.
   Status show_papers(Greeting& own);
   Status check_papers(const Greeting& theirs);
+  // A key that only the two ends of this session know.
+  Result<secure::Secret> export_key() const;
+  // That who has the key of a trunk's first session is an end of this one, too.
+  Result<secure::Secret> prove_lane(const secure::Secret& trunk) const;
   CallerFacts facts() const { return papers_->facts(); }
   // Why receive() or send() failed before the two have greeted, if the session did.
   Status failure() const {
