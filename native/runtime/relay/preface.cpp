@@ -8,7 +8,7 @@
 namespace holdfast::runtime {
 namespace {
 
-constexpr std::size_t kMaxClaims = 256;
+constexpr std::size_t kMaxClaimBytes = 256;
 constexpr std::size_t kMaxAddressText = 45;  // INET6_ADDRSTRLEN, without its end
 constexpr std::string_view kProofLabel = "holdfast relay preface 1";
 
@@ -59,7 +59,7 @@ Result<SealedPreface> parse_preface(std::span<const std::byte> bytes) {
   preface.self = {r.number<std::uint64_t>()};
   preface.wanted = {r.number<std::uint64_t>()};
   std::ranges::copy(r.raw(preface.ticket.size()), preface.ticket.begin());
-  preface.claims = r.bytes(kMaxClaims);
+  preface.claims = r.bytes(kMaxClaimBytes);
   preface.port = r.number<std::uint16_t>();
   r.list(kMaxKnockAddresses, 1, [&] { preface.addresses.push_back(r.text(kMaxAddressText)); });
   if (!r.ended()) return malformed;

@@ -21,7 +21,7 @@ namespace {
 
 // Mappings of NATs are forgotten after 30 s and more (RFC 4787 asks for 2 min of UDP); some bad
 // ones after less.
-constexpr Duration kSign = std::chrono::seconds(2);
+constexpr Duration kSignOfLife = std::chrono::seconds(2);
 // A mapping that is lost is noticed when something is said: soon, while somebody may be calling.
 constexpr Duration kHurriedSign = std::chrono::milliseconds(250);
 constexpr Duration kNoAnswer = std::chrono::seconds(6);
@@ -319,7 +319,7 @@ bool RelayClient::end_call(Job& job, Instant now) {
     job.stands = true;
     if (relay != nullptr) relay->registered = true;
     job.deadline = now + kNoAnswer;
-    job.next_sign = now + kSign;
+    job.next_sign = now + kSignOfLife;
     return true;
   }
   hand_over({std::exchange(job.fd, -1), preface.wanted, preface.wish == RelayWish::kCall, job.at});
@@ -331,7 +331,7 @@ bool RelayClient::keep(Job& job, Instant now) {
   if (hurried_here_) job.next_sign = std::min(job.next_sign, job.last_sign + kHurriedSign);
   if (now >= job.next_sign) {
     job.last_sign = now;
-    job.next_sign = now + kSign;
+    job.next_sign = now + kSignOfLife;
     if (job.out.empty()) job.out.push_back(kRelayLives);
     if (!send(job)) return fail(job, {Code::kPeerLost, "the connection to the relay broke"}, now);
   }

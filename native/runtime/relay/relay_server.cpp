@@ -24,7 +24,7 @@ constexpr int kEventsPerTurn = 64;
 // Connections that the doorman has handed over and that were not taken yet.
 constexpr std::size_t kMostAdopted = 256;
 // For what was said last to be sent.
-constexpr Duration kLeaveTime = std::chrono::seconds(1);
+constexpr Duration kLastWordTime = std::chrono::seconds(1);
 constexpr Duration kTick = std::chrono::milliseconds(250);
 // Until descriptors may be there again.
 constexpr Duration kListenerPause = std::chrono::milliseconds(50);
@@ -301,7 +301,7 @@ void RelayServer::begin_to_leave(Line line, Instant now) {
   OpenLine& open = found->second;
   if (open.pair) return close_line(line);
   open.leaves = true;
-  open.until = now + kLeaveTime;
+  open.until = now + kLastWordTime;
   flush(line);
 }
 

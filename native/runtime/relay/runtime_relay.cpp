@@ -33,7 +33,7 @@ constexpr Duration kCrossingTime = std::chrono::seconds(10);
 // For a relay to call back, and for a process to hear that none is of any use.
 constexpr Duration kReachTime = std::chrono::seconds(2);
 
-bool is_loopback(const std::string& address) {
+bool is_inside(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
@@ -92,7 +92,7 @@ Status Runtime::start_reach(Doorman::Rules& rules) {
       relay_endpoints(named.empty() ? parts_.hosts : parts_.relays);
   // Who meets at loopback is on one host.
   const bool inside =
-      std::ranges::all_of(relays, [](const Endpoint& at) { return is_loopback(at.address); });
+      std::ranges::all_of(relays, [](const Endpoint& at) { return is_inside(at.address); });
   if (named.empty() && inside) return Status::ok();
   const Card card = own_card();
   auto reach = RelayClient::start({parts_.self, parts_.port, card.addresses, parts_.sealer},
