@@ -118,7 +118,7 @@ TEST_CASE("lane headers are read as they were written, and others are refused") 
     return !parse_lane_header(damaged).is_ok();
   };
   CHECK(is_refused(0, 3));
-  CHECK(is_refused(1, kMostLanes + 1));
+  CHECK(is_refused(1, kMostTrunkLanes + 1));
   CHECK(is_refused(2, 1));
   CHECK(is_refused(7, 1));
   CHECK(is_refused(8, 1));  // a number, and no frame

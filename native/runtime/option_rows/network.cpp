@@ -140,7 +140,7 @@ constexpr OptionRow kNetworkRows[] = {
      .accepted = "a whole number, 1 to 16",
      .doc = "Most connections of a trunk.",
      .least = 1,
-     .most = comm::kMostLanes},
+     .most = comm::kMostTrunkLanes},
     {.name = "domain",
      .field = &Options::domain,
      .accepted = "at most 7 names of 1 to 64 printable characters without '=', with '/' between",

@@ -214,7 +214,7 @@ Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
   greeting.papers = r.bytes(kMaxPaperBytes);
   greeting.opening = r.bytes(kMaxOpeningBytes);
   greeting.lanes = r.number<std::uint8_t>();
-  r.require(greeting.lanes <= comm::kMostLanes);
+  r.require(greeting.lanes <= comm::kMostTrunkLanes);
   greeting.trunk = r.number<std::uint64_t>();
   greeting.far = r.flag();
   greeting.joins = r.flag();

@@ -20,7 +20,7 @@ Result<LaneHeader> parse_lane_header(std::span<const std::byte, kLaneHeaderBytes
   const auto kind = std::to_integer<std::uint8_t>(bytes[0]);
   if (kind > 0 && kind <= kTrunkStreams) header.stream = static_cast<TrunkStream>(kind - 1);
   header.wanted = std::to_integer<std::uint8_t>(bytes[1]);
-  bool sound = kind <= kTrunkStreams && header.wanted <= kMostLanes;
+  bool sound = kind <= kTrunkStreams && header.wanted <= kMostTrunkLanes;
   for (std::size_t i = 2; i < 8; ++i) sound = sound && bytes[i] == std::byte{0};
   std::memcpy(&header.number, bytes.data() + 8, sizeof header.number);
   std::memcpy(header.seen.data(), bytes.data() + 16, sizeof header.seen);

@@ -145,7 +145,7 @@ void TrunkLink::drop_lost() {
 
 void TrunkLink::poll_lanes() {
   poll_ = false;
-  std::array<epoll_event, kMostLanes + 1> events;
+  std::array<epoll_event, kMostTrunkLanes + 1> events;
   const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
@@ -277,7 +277,7 @@ void TrunkLink::feed(TrunkLane& lane, bool control, bool bulk) {
 LaneHeader TrunkLink::header_now() const {
   LaneHeader header;
   header.wanted =
-      static_cast<std::uint8_t>(std::min<std::size_t>(1 + growth_.wanted(), kMostLanes));
+      static_cast<std::uint8_t>(std::min<std::size_t>(1 + growth_.wanted(), kMostTrunkLanes));
   for (std::size_t i = 0; i < kTrunkStreams; ++i) header.seen[i] = streams_[i].order.next();
   return header;
 }

@@ -6,7 +6,7 @@
 
 namespace holdfast::comm {
 
-inline constexpr unsigned kMostLanes = 16;
+inline constexpr unsigned kMostTrunkLanes = 16;
 // Bytes of a frame's payload that a trunk sends at most: a frame goes over one lane, and small ones
 // share lanes better. An eager message fits.
 inline constexpr std::uint32_t kMaxLanePayload = 128 * 1024;
