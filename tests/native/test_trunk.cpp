@@ -17,9 +17,25 @@ using testing::pump;
 constexpr TrunkTerms kTerms{99, 4};
 
 // What both ends of a lane of the test share: the network between them.
-struct Wire {
-  bool cut = false;     // ends notice it
+class Wire {
+ public:
+  // `end`: the one that no test closes.
+  explicit Wire(int end) : end_(::dup(end)) { REQUIRE(end_ >= 0); }
+  ~Wire() { ::close(end_); }
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  // Both ends notice it, and what was under way is lost.
+  void cut() {
+    is_cut = true;
+    ::shutdown(end_, SHUT_RDWR);
+  }
+
+  bool is_cut = false;
   bool silent = false;  // nothing arrives, and nobody notices
+
+ private:
+  int end_;
 };
 
 // A socket over a wire.
@@ -27,7 +43,7 @@ class WireSeal final : public Seal {
  public:
   explicit WireSeal(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}
   ssize_t send(int fd, std::span<const iovec> parts) override {
-    if (wire_->cut) return errno = ECONNRESET, -1;
+    if (wire_->is_cut) return errno = ECONNRESET, -1;
     if (wire_->silent) {
       ssize_t lost = 0;
       for (const iovec& part : parts) lost += static_cast<ssize_t>(part.iov_len);
@@ -41,7 +57,7 @@ class WireSeal final : public Seal {
   bool holds() const override { return false; }
   bool flush(int) override { return true; }
   ssize_t receive(int fd, std::span<const iovec> parts) override {
-    if (wire_->cut) return errno = ECONNRESET, -1;
+    if (wire_->is_cut) return errno = ECONNRESET, -1;
     if (wire_->silent) return errno = EAGAIN, -1;
     return ::readv(fd, parts.data(), static_cast<int>(parts.size()));
   }
@@ -63,7 +79,7 @@ struct TrunkPair {
   }
   std::pair<Connection, Connection> connect() {
     const auto fds = make_sockets();
-    const auto wire = wires.emplace_back(std::make_shared<Wire>());
+    const auto wire = wires.emplace_back(std::make_shared<Wire>(fds[1]));
     return {Connection{fds[0], std::make_unique<WireSeal>(wire)},
             Connection{fds[1], std::make_unique<WireSeal>(wire)}};
   }
@@ -204,7 +220,7 @@ TEST_CASE("a message outlives all lanes") {
   Message message(*pair.a, *pair.b, 1, 8 << 20);
   for (int i = 0; i < 6; ++i) {
     pair.turn();
-    pair.wires.back()->cut = true;
+    pair.wires.back()->cut();
     pair.settle();
     CHECK(pair.a->is_down());
     CHECK(pair.b->is_down());
@@ -230,7 +246,7 @@ TEST_CASE("heartbeats go past bulk that is missing a frame") {
   const auto heard = pair.b->session().take_control();
   REQUIRE(heard);
   CHECK(heard->header.kind == FrameKind::kHeartbeat);
-  pair.wires[1]->cut = true;
+  pair.wires[1]->cut();
   for (int i = 0; i < 1000 && !message.receive.finished; ++i) pair.turn();
   CHECK(message.is_right());
 }
@@ -303,10 +319,10 @@ TEST_CASE("messages are whole and in order whatever becomes of the lanes") {
       if (random() % 25 == 0) pair.join();
       Wire& wire = *pair.wires[random() % pair.wires.size()];
       const auto what = turn < 600 ? random() % 40 : 2;
-      if (what == 0) wire.cut = true;
+      if (what == 0) wire.cut();
       if (what == 1) wire.silent = true;
       // One that is silent is noticed in the end.
-      if (what == 2 && wire.silent) wire.cut = true;
+      if (what == 2 && wire.silent) wire.cut();
       REQUIRE(pair.a->status().is_ok());
       REQUIRE(pair.b->status().is_ok());
     }
