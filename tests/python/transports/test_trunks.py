@@ -98,11 +98,11 @@ def reset(path: LongPath, place: int, ports: tuple[str, str]) -> None:
 def test_connections_of_the_living_may_be_reset_at_any_time(
     path: LongPath, tmp_path: Path, secret: dict[str, str], sealed: bool
 ) -> None:
-    env = {"COUNT": "50000", "ROUNDS": "80"}
+    env = {"COUNT": "50000", "ROUNDS": "40"}
     ranks = start(path, tmp_path, {**env, **(secret if sealed else {})})
     dice = random.Random(7)
     resets = 0
-    while all(rank.poll() is None for rank in ranks) and resets < 40:
+    while all(rank.poll() is None for rank in ranks) and resets < 16:
         time.sleep(dice.uniform(0.2, 0.6))
         place = dice.randrange(2)
         standing = connections(path, place)
@@ -110,7 +110,7 @@ def test_connections_of_the_living_may_be_reset_at_any_time(
         for ports in standing if dice.random() < 0.3 else standing[:1]:
             reset(path, place, ports)
             resets += 1
-    assert resets > 10
+    assert resets > 5
     for one in told(ranks):
         assert max(one["took"]) < 3 * ROUND_TRIP_S + 0.05 + SLACK_S
 
