@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <array>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -91,17 +93,21 @@ std::vector<Crossing> crossings_of(RelayClient& reach) {
   return all;
 }
 
+// Members 1 and 2, once 1 is registered and 2 has called it.
+std::array<std::unique_ptr<RelayClient>, 2> meet(ServerRig& rig) {
+  std::array clients{rig.reach(1), rig.reach(2)};
+  for (const auto& client : clients) client->set_relays({rig.at()});
+  clients[0]->set_needed(true);
+  REQUIRE(within_ten_seconds([&] { return rig.server().counts().lines.registered >= 1; }));
+  clients[1]->call({1});
+  return clients;
+}
+
 TEST_CASE("two that cannot be called reach each other, and all bytes arrive in order") {
   if (!secure::available()) return;
   const auto sealer = std::make_shared<const TokenSealer>();
   ServerRig rig(sealer);
-  const auto one = rig.reach(1);
-  const auto two = rig.reach(2);
-  one->set_relays({rig.at()});
-  two->set_relays({rig.at()});
-  one->set_needed(true);
-  REQUIRE(within_ten_seconds([&] { return rig.server().counts().lines.registered >= 1; }));
-  two->call({1});
+  const auto [one, two] = meet(rig);
   const auto calls = crossings_of(*two);
   const auto picked = crossings_of(*one);
   REQUIRE(calls.size() == 1);
@@ -140,13 +146,7 @@ TEST_CASE("a reader that reads nothing is not read for, beyond what is bounded")
   if (!secure::available()) return;
   const auto sealer = std::make_shared<const TokenSealer>();
   ServerRig rig(sealer);
-  const auto one = rig.reach(1);
-  const auto two = rig.reach(2);
-  one->set_relays({rig.at()});
-  two->set_relays({rig.at()});
-  one->set_needed(true);
-  REQUIRE(within_ten_seconds([&] { return rig.server().counts().lines.registered >= 1; }));
-  two->call({1});
+  const auto [one, two] = meet(rig);
   const auto calls = crossings_of(*two);
   const auto picked = crossings_of(*one);
   REQUIRE(calls.size() == 1);
@@ -173,13 +173,7 @@ TEST_CASE("over IPv6 alone") {
   close_unforked(here.value());
   const auto sealer = std::make_shared<const TokenSealer>();
   ServerRig rig(sealer, {}, "::1");
-  const auto one = rig.reach(1);
-  const auto two = rig.reach(2);
-  one->set_relays({rig.at()});
-  two->set_relays({rig.at()});
-  one->set_needed(true);
-  REQUIRE(within_ten_seconds([&] { return rig.server().counts().lines.registered >= 1; }));
-  two->call({1});
+  const auto [one, two] = meet(rig);
   const auto calls = crossings_of(*two);
   REQUIRE(calls.size() == 1);
   CHECK(calls[0].relay.address == "::1");
@@ -193,13 +187,7 @@ TEST_CASE("a pair that says nothing ends") {
   limits.idle = milliseconds(500);
   const auto sealer = std::make_shared<const TokenSealer>();
   ServerRig rig(sealer, limits);
-  const auto one = rig.reach(1);
-  const auto two = rig.reach(2);
-  one->set_relays({rig.at()});
-  two->set_relays({rig.at()});
-  one->set_needed(true);
-  REQUIRE(within_ten_seconds([&] { return rig.server().counts().lines.registered >= 1; }));
-  two->call({1});
+  const auto [one, two] = meet(rig);
   const auto calls = crossings_of(*two);
   REQUIRE(calls.size() == 1);
   pollfd look{calls[0].fd, POLLIN, 0};
