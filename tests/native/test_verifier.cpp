@@ -120,6 +120,21 @@ TEST_CASE("ring partial sums have one reader, so that they can stream") {
   }
 }
 
+TEST_CASE("a ring's gather follows behind the steps that read what it overwrites") {
+  for (const Schedule& s : build_all(*find_algorithm(Collective::kAllReduce, "ring"), 5, 0)) {
+    int follows = 0;
+    for (const Step& step : s.steps) {
+      if (step.kind != StepKind::kRecv || step.dst.space != Space::kOutput) continue;
+      for (const Dependency& d : step.deps) {
+        CHECK(s.steps[d.step].kind != StepKind::kRecv);
+        CHECK(d.streamed);
+        ++follows;
+      }
+    }
+    CHECK(follows == 4);  // one for each chunk of another rank
+  }
+}
+
 std::vector<Schedule> ring3() {
   return build_all(*find_algorithm(Collective::kAllReduce, "ring"), 3, 0);
 }

@@ -32,8 +32,11 @@ void depend(const Schedule& schedule, Step& step, std::uint32_t i, bool in_place
       writes(earlier) && writes(step) && may_alias(step.dst, earlier.dst, in_place);
   const bool after_read = writes(step) && reads_alias(earlier, step.dst, in_place);
   if (!after_write && !overwrite && !after_read) return;
-  const bool streamed = after_write && reads_exactly(step, earlier.dst) && !overwrite &&
-                        !after_read && is_elementwise(schedule, step) &&
+  // A reader follows behind what is written, and a writer behind what has been read: where slots
+  // are the same memory, their elements are at the same places.
+  const bool follows = after_write && !after_read && reads_exactly(step, earlier.dst);
+  const bool replaces = after_read && !after_write;
+  const bool streamed = (follows || replaces) && !overwrite && is_elementwise(schedule, step) &&
                         is_elementwise(schedule, earlier);
   step.deps.push_back({i, streamed});
 }

@@ -51,9 +51,9 @@ struct ScratchChunk {
   friend bool operator==(const ScratchChunk&, const ScratchChunk&) = default;
 };
 
-// `step` must come first. streamed: the consumer reads exactly the slot that `step` writes, element
-// by element, so it may follow behind the producer's cursor; otherwise it waits until `step` is
-// complete.
+// `step` must come first. streamed: element by element, so the consumer may follow behind the
+// cursor of `step`: it reads exactly the slot that `step` writes, or writes what `step` reads;
+// otherwise it waits until `step` is complete.
 struct Dependency {
   std::uint32_t step = 0;
   bool streamed = false;
