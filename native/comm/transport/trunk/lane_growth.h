@@ -4,6 +4,7 @@
 // It has no clock and no socket. Thread: only the holder of the runtime.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/types.h"
@@ -12,6 +13,8 @@ namespace holdfast::comm {
 
 class LaneGrowth {
  public:
+  // Lanes for bulk to begin with: when one is lost, the other one is at full speed.
+  static constexpr unsigned kFirstLanes = 2;
   // What a trunk saw when it looked.
   struct LaneLook {
     Instant now;
@@ -21,7 +24,7 @@ class LaneGrowth {
     unsigned lanes = 0;  // that carry bulk now
   };
 
-  explicit LaneGrowth(unsigned most) : most_(most) {}
+  explicit LaneGrowth(unsigned most) : most_(most), wanted_(std::min(most, kFirstLanes)) {}
 
   void look(const LaneLook& look);
   // Lanes for bulk.
@@ -35,7 +38,7 @@ class LaneGrowth {
   void begin(const LaneLook& look);
 
   unsigned most_;
-  unsigned wanted_ = 1;
+  unsigned wanted_;
   std::uint64_t rate_ = 0;
   // Of rate_: a measurement of about a round trip.
   Instant measured_since_{};
