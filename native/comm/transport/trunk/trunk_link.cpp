@@ -342,7 +342,8 @@ void TrunkLink::look(Instant now) {
   if (least > 0) round_trip_ = Duration(least);
   const bool split = lanes_.size() > 1;
   const auto carrying = static_cast<unsigned>(split ? lanes_.size() - 1 : lanes_.size());
-  const bool busy = std::exchange(waited_, false);
+  // While nothing gets through, what is delivered says nothing of the path.
+  const bool busy = std::exchange(waited_, false) && !is_stalled();
   growth_.look({now, bulk().sent.confirmed_bytes(), busy, round_trip_, carrying});
   try_controls(now, busy);
   const double path =
