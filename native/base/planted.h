@@ -53,6 +53,9 @@ enum class Planted {
   kOldStatement,        // a signed view is believed though a later one is known
   kBelieveRefusal,      // a refused call proves a death though there is a secret
   kBelieveAfar,         // the word of a witness of another host does
+  kSkipReplayed,        // of the frames that a lost lane carried, the last is not sent again
+  kDeliverTwice,        // a frame that comes again is delivered again
+  kConfirmAhead,        // a frame that has not come is confirmed where a later one has
 };
 
 #ifdef HOLDFAST_PLANTED

@@ -5,23 +5,12 @@
 #include <algorithm>
 
 #include "base/patience.h"
+#include "comm/transport/trunk/lane_calls.h"
 #include "comm/transport/trunk/trunk_link.h"
 #include "runtime/rendezvous/member_id.h"
 #include "runtime/runtime.h"
 
 namespace holdfast::runtime {
-namespace {
-
-// Between two calls of lanes to one peer, while none answers.
-constexpr Duration kLanePause = std::chrono::milliseconds(250);
-// Time limit of a call: its kernel repeats what is lost at the start only after a second, and a new
-// call does so earlier.
-constexpr Duration kLaneTime = std::chrono::seconds(1);
-// Calls to one peer in place of lanes that are lost: at once, and at a time.
-constexpr std::size_t kAtOnce = 4;
-constexpr std::size_t kMostLaneCalls = 16;
-
-}  // namespace
 
 // A link keeps its kind for as long as anything refers to it.
 void Runtime::offer_trunk(Greeting& hello, bool same_host) {
@@ -130,20 +119,8 @@ void Runtime::tend(Peer& peer, comm::TrunkLink& trunk, Instant now) {
   }
   if (trunk.is_down() && relay_client_) call_beside(peer, {});
   if (now < peer.next_lane) return;
-  const std::size_t called = lanes_called(peer.id);
-  // Whichever of the two is let through. What is left of the path is the caller's to add to.
-  if (trunk.is_down() || trunk.is_stalled() || (peer.is_caller && trunk.has_stalled())) {
-    // Connections begin slowly: several are as fast as the lost ones sooner.
-    const bool all = trunk.is_down() || trunk.is_stalled();
-    const std::size_t lanes = all && peer.is_caller ? std::min(trunk.wanted_lanes(), kAtOnce) : 1;
-    for (std::size_t i = called; i < kMostLaneCalls && i < called + lanes; ++i) {
-      call_lane(peer, now);
-    }
-    return;
-  }
-  // A relay is asked for no more than one.
-  if (!peer.is_caller || peer.relayed) return;
-  for (std::size_t lanes = trunk.lanes() + called; lanes < trunk.wanted_lanes(); ++lanes) {
+  const comm::LaneCaller caller{peer.is_caller, peer.relayed, lanes_called(peer.id)};
+  for (std::size_t calls = comm::lanes_to_call(trunk, caller); calls > 0; --calls) {
     call_lane(peer, now);
   }
 }
@@ -169,7 +146,7 @@ std::optional<Endpoint> Runtime::lane_endpoint(Peer& peer) {
 }
 
 void Runtime::call_lane(Peer& peer, Instant now) {
-  peer.next_lane = now + kLanePause;
+  peer.next_lane = now + comm::kLanePause;
   const auto to = lane_endpoint(peer);
   if (!to) return;
   const auto hello = hello_of_lane(peer.id);
@@ -183,7 +160,7 @@ void Runtime::call_lane(Peer& peer, Instant now) {
   auto fd = start_connect(*to);
   if (!fd.is_ok()) return note_lane_failure(peer.id, *to, fd.status());
   const Duration round_trip = peer.control->trunk()->round_trip();
-  const Instant deadline = now + patience(kLaneTime, round_trip);
+  const Instant deadline = now + patience(comm::kLaneTime, round_trip);
   begin_call(std::make_unique<Handshake>(fd.value(), *to, *hello, deadline, std::move(seal)));
 }
 

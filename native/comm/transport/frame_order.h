@@ -46,6 +46,8 @@ class FrameOrder {
   FrameBuffer room(std::size_t bytes);
 
   std::uint64_t next() const { return next_; }
+  // Whether a later frame is here than the one that is awaited.
+  bool is_missing() const { return !early_.empty(); }
 
  private:
   struct EarlyFrame {

@@ -11,14 +11,9 @@
 #include <span>
 
 #include "base/types.h"
-#include "comm/transport/trunk/sent_frames.h"
+#include "comm/transport/trunk/lane_stream.h"
 
 namespace holdfast::comm {
-
-// The system's own, whichever that is, and one that does not take each lost packet for a queue
-// that is full (Cardwell et al., BBR: Congestion-Based Congestion Control, ACM Queue 2016).
-enum class LaneControl : std::uint8_t { kSystem, kBbr };
-inline constexpr std::size_t kLaneControls = 2;
 
 class ControlTrial {
  public:

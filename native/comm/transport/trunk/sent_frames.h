@@ -12,12 +12,9 @@
 #include <vector>
 
 #include "comm/transport/controls.h"
+#include "comm/transport/trunk/lane_stream.h"
 
 namespace holdfast::comm {
-
-// Names a lane of a trunk; none is used twice.
-using LaneId = std::uint64_t;
-inline constexpr LaneId kNoLane = 0;
 
 struct SentFrame {
   std::uint64_t number = 0;

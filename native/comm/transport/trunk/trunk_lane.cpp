@@ -1,10 +1,5 @@
 #include "comm/transport/trunk/trunk_lane.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,7 +7,6 @@
 #include <utility>
 
 #include "base/copy.h"
-#include "base/forks.h"
 
 namespace holdfast::comm {
 namespace {
@@ -22,45 +16,24 @@ constexpr std::size_t kLaneReadAhead = 8192;
 // Frames and bytes that are gathered for one call, and wait in this lane while others are idle.
 constexpr std::size_t kMostGathered = 16;
 constexpr std::size_t kGatheredBytes = 64 * 1024;
-// Bytes that a socket keeps unsent. What waits there can go over no other lane, and is in the way
-// of what is more urgent.
-constexpr int kMostUnsent = 128 * 1024;
-// Longest name of a congestion control (TCP_CA_NAME_MAX).
-constexpr std::size_t kControlName = 16;
 
 }  // namespace
 
-TrunkLane::TrunkLane(LaneId id, Connection connection)
-    : id_(id), connection_(std::move(connection)), in_(kLaneReadAhead) {
-  ::setsockopt(fd(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsent, sizeof kMostUnsent);
-  std::array<char, kControlName> name{};
-  socklen_t length = name.size();
-  if (::getsockopt(fd(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &length) == 0) {
-    system_control_ = name.data();
-  }
-}
+TrunkLane::TrunkLane(LaneId id, std::unique_ptr<LaneStream> stream)
+    : id_(id), stream_(std::move(stream)), in_(kLaneReadAhead) {}
 
 void TrunkLane::set_control(LaneControl control) {
-  const std::string name = control == LaneControl::kBbr ? "bbr" : system_control_;
-  const auto length = static_cast<socklen_t>(name.size());
-  if (control == control_ || name.empty()) return;
-  if (::setsockopt(fd(), IPPROTO_TCP, TCP_CONGESTION, name.data(), length) == 0) control_ = control;
-}
-
-TrunkLane::~TrunkLane() { close_unforked(fd()); }
-
-void TrunkLane::look() {
-  if (const auto path = tcp_path(fd())) path_ = *path;
+  if (stream_->set_control(control)) control_ = control;
 }
 
 void TrunkLane::hang_up() {
-  ::shutdown(fd(), SHUT_RDWR);
+  stream_->hang_up();
   readable_ = true;
 }
 
 bool TrunkLane::on_received(ssize_t count, std::size_t asked) {
   if (count > 0) {
-    readable_ = static_cast<std::size_t>(count) == asked || connection_.seal != nullptr;
+    readable_ = static_cast<std::size_t>(count) == asked || stream_->receives_in_parts();
     received_ += static_cast<std::uint64_t>(count);
     return true;
   }
@@ -94,15 +67,7 @@ bool TrunkLane::fill() {
   if (direct) parts[count++] = {coming_->payload.memory.get() + come_, left};
   parts[count++] = {in_.data() + end_, in_.size() - end_};
   const std::size_t asked = (direct ? left : 0) + in_.size() - end_;
-  ssize_t got = 0;
-  if (connection_.seal) {
-    got = connection_.seal->receive(fd(), std::span(parts).first(count));
-  } else {
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    got = ::recvmsg(fd(), &message, MSG_DONTWAIT);
-  }
+  const ssize_t got = stream_->receive(std::span(parts).first(count));
   if (!on_received(got, asked)) {
     // What the peer sent before it closed has been read.
     if (write_error_ != 0) {
@@ -157,8 +122,8 @@ void TrunkLane::queue(const LaneHeader& header, std::shared_ptr<const SentFrame>
   out.frame = std::move(frame);
 }
 
-bool TrunkLane::flush_seal() {
-  if (connection_.seal->flush(fd())) return true;
+bool TrunkLane::flush_stream() {
+  if (stream_->flush()) return true;
   on_write_error();
   return false;
 }
@@ -170,7 +135,7 @@ void TrunkLane::on_write_error() {
 
 bool TrunkLane::flush() {
   if (!status_.is_ok() || blocked_) return false;
-  if (seals_hold() && !flush_seal()) return false;
+  if (stream_->holds() && !flush_stream()) return false;
   bool moved = false;
   while (next_out_ < out_.size()) {
     std::array<iovec, 2 * kMostGathered> parts;
@@ -183,21 +148,13 @@ bool TrunkLane::flush() {
       }
       const std::size_t at = gone < kLaneHeaderBytes ? 0 : gone - kLaneHeaderBytes;
       if (out.frame) {
-        // sendmsg does not write through its vector; iovec has no const.
+        // A stream does not write through the vector; iovec has no const.
         auto* rest = const_cast<std::byte*>(out.frame->bytes.data()) + at;
         parts[count++] = {rest, out.frame->bytes.size() - at};
       }
       gone = 0;
     }
-    ssize_t sent = 0;
-    if (connection_.seal) {
-      sent = connection_.seal->send(fd(), std::span(parts).first(count));
-    } else {
-      msghdr message{};
-      message.msg_iov = parts.data();
-      message.msg_iovlen = count;
-      sent = ::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
+    const ssize_t sent = stream_->send(std::span(parts).first(count));
     if (sent < 0) {
       if (errno == EINTR) continue;
       on_write_error();
@@ -205,7 +162,7 @@ bool TrunkLane::flush() {
     }
     moved = true;
     on_written(static_cast<std::size_t>(sent));
-    if (seals_hold() && !flush_seal()) return moved;
+    if (stream_->holds() && !flush_stream()) return moved;
   }
   return moved;
 }

@@ -7,14 +7,11 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "base/net/tcp_path.h"
 #include "comm/transport/frame_order.h"
-#include "comm/transport/stream_link.h"
-#include "comm/transport/trunk/control_trial.h"
 #include "comm/transport/trunk/lane_header.h"
+#include "comm/transport/trunk/lane_stream.h"
 #include "comm/transport/trunk/sent_frames.h"
 
 namespace holdfast::comm {
@@ -28,16 +25,13 @@ class TrunkLane {
     FrameBuffer payload;  // of frame.payload_bytes
   };
 
-  TrunkLane(LaneId id, Connection connection);
-  ~TrunkLane();
-  TrunkLane(const TrunkLane&) = delete;
-  TrunkLane& operator=(const TrunkLane&) = delete;
+  TrunkLane(LaneId id, std::unique_ptr<LaneStream> stream);
 
   LaneId id() const { return id_; }
-  int fd() const { return connection_.fd; }
-  bool is_relayed() const { return connection_.relayed; }
+  const LaneStream& stream() const { return *stream_; }
+  bool is_relayed() const { return stream_->is_relayed(); }
   // What the kernel knows of the connection: asks it.
-  void look();
+  void look() { stream_->look(path_); }
   const TcpPath& path() const { return path_; }
   // Whether what was sent has been without an answer for so long that the kernel has sent it again
   // by its timer.
@@ -65,7 +59,7 @@ class TrunkLane {
   bool takes_more() const;
   bool is_blocked() const { return blocked_; }
   void queue(const LaneHeader& header, std::shared_ptr<const SentFrame> frame);
-  bool has_queued() const { return next_out_ < out_.size() || seals_hold(); }
+  bool has_queued() const { return next_out_ < out_.size() || stream_->holds(); }
   // Writes what is queued, as far as the socket takes it; whether anything went.
   bool flush();
 
@@ -75,8 +69,7 @@ class TrunkLane {
     std::shared_ptr<const SentFrame> frame;  // null: none follows the header
     std::size_t size() const { return kLaneHeaderBytes + (frame ? frame->bytes.size() : 0); }
   };
-  bool seals_hold() const { return connection_.seal && connection_.seal->holds(); }
-  bool flush_seal();
+  bool flush_stream();
   void on_written(std::size_t bytes);
   bool on_received(ssize_t count, std::size_t asked);
   void on_write_error();
@@ -85,11 +78,10 @@ class TrunkLane {
   }
 
   const LaneId id_;
-  Connection connection_;
+  std::unique_ptr<LaneStream> stream_;
   Status status_;
   TcpPath path_;
   LaneControl control_ = LaneControl::kSystem;
-  std::string system_control_;  // the name of the system's
   bool readable_ = true;
   bool blocked_ = false;
   int write_error_ = 0;  // errno of a send that failed

@@ -1,16 +1,10 @@
 #include "comm/transport/trunk/trunk_link.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
-#include "base/forks.h"
+#include "base/planted.h"
+#include "comm/transport/trunk/lane_socket.h"
 
 namespace holdfast::comm {
 namespace {
@@ -20,20 +14,15 @@ namespace {
 constexpr std::uint64_t kLeastWindow = 1U << 20;
 constexpr std::uint64_t kMostWindow = 24U << 20;
 // What is no message may be more than that, for it is pulled first.
-constexpr std::uint64_t kMostControls = kMostWindow + (4U << 20);
+static_assert(kMostWindow < kMostControls);
 static_assert(kMostControls + kMaxFramePayload <= kMostBytesAhead);
-// Frames that may be: a receiver keeps kMostAhead.
-constexpr std::size_t kMostUnconfirmed = kMostAhead - 64;
+static_assert(kMostUnconfirmed < kMostAhead);
 // What a receiver leaves unconfirmed while nothing goes the other way.
 constexpr std::uint64_t kUnsaidBytes = 64 * 1024;
 constexpr std::size_t kUnsaidFrames = 32;
 // Turns of reading, and of writing, after which others have their turn.
 constexpr int kReadsOfLane = 4;
 constexpr int kWritesOfLane = 4;
-
-int make_epoll() {
-  return open_unforked([] { return ::epoll_create1(EPOLL_CLOEXEC); });
-}
 
 TrunkStream stream_of(FrameKind kind) {
   const bool control = kind == FrameKind::kHeartbeat || kind == FrameKind::kMembership;
@@ -43,20 +32,21 @@ TrunkStream stream_of(FrameKind kind) {
 }  // namespace
 
 TrunkLink::TrunkLink(Connection first, const TrunkTerms& terms)
-    : terms_(terms), epoll_(make_epoll()), growth_(1), window_(kLeastWindow) {
-  if (epoll_ < 0) {
-    close_unforked(first.fd);
-    fail({Code::kSystem, "no file descriptors left (see ulimit -n)"});
-    return;
-  }
+    : terms_(terms), watch_(std::make_unique<LaneEpoll>()), growth_(1), window_(kLeastWindow) {
+  auto stream = std::make_unique<LaneSocket>(std::move(first));
+  reset();
+  if (watch_->fd() < 0) fail({Code::kSystem, "no file descriptors left (see ulimit -n)"});
+  join(std::move(stream));
+}
+
+TrunkLink::TrunkLink(std::unique_ptr<LaneStream> first, const TrunkTerms& terms,
+                     std::unique_ptr<LaneWatch> watch)
+    : terms_(terms), watch_(std::move(watch)), growth_(1), window_(kLeastWindow) {
   reset();
   join(std::move(first));
 }
 
-TrunkLink::~TrunkLink() {
-  lanes_.clear();
-  if (epoll_ >= 0) close_unforked(epoll_);
-}
+TrunkLink::~TrunkLink() = default;
 
 void TrunkLink::reset() {
   lanes_.clear();
@@ -77,31 +67,32 @@ void TrunkLink::sever(Status why) {
 }
 
 void TrunkLink::renew(Connection connection) {
+  renew(std::make_unique<LaneSocket>(std::move(connection)));
+}
+
+void TrunkLink::renew(std::unique_ptr<LaneStream> stream) {
   session().restart({Code::kPeerLost, "the connection to it broke, and was made anew"});
   reset();
   recover();
-  join(std::move(connection));
+  join(std::move(stream));
 }
 
 void TrunkLink::hang_up() {
   for (const auto& lane : lanes_) lane->hang_up();
 }
 
-void TrunkLink::watch(const TrunkLane& lane) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  event.data.u64 = lane.id();
-  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, lane.fd(), &event);
+void TrunkLink::join(Connection connection) {
+  join(std::make_unique<LaneSocket>(std::move(connection)));
 }
 
 // Lanes that have stalled are given up for the new one: what they carried goes again. Where there
 // are too many, it is the one from which nothing has come for longest: the other side may have lost
 // it without a word.
-void TrunkLink::join(Connection connection) {
-  if (!status().is_ok()) return close_unforked(connection.fd);
+void TrunkLink::join(std::unique_ptr<LaneStream> stream) {
+  if (!status().is_ok()) return;
   for (std::size_t i = lanes_.size(); i-- > 0;) {
     lanes_[i]->look();
-    const bool detour = lanes_[i]->is_relayed() && !connection.relayed;
+    const bool detour = lanes_[i]->is_relayed() && !stream->is_relayed();
     if (lanes_[i]->is_stalled() || detour) drop(i);
   }
   while (lanes_.size() >= std::max(terms_.lanes, 1U)) {
@@ -110,8 +101,8 @@ void TrunkLink::join(Connection connection) {
     drop(static_cast<std::size_t>(oldest - lanes_.begin()));
   }
   if (lanes_.empty() && last_id_ != kNoLane) meter()->resumed.add(1);
-  auto lane = std::make_unique<TrunkLane>(++last_id_, std::move(connection));
-  watch(*lane);
+  auto lane = std::make_unique<TrunkLane>(++last_id_, std::move(stream));
+  watch_->add(lane->id(), lane->stream());
   lane->set_control(trial_.next());
   lane->look();  // greeting each other has measured the path
   if (round_trip_ == Duration{}) round_trip_ = Duration(lane->path().least_round_trip_ns);
@@ -123,7 +114,7 @@ void TrunkLink::join(Connection connection) {
 
 void TrunkLink::drop(std::size_t place) {
   const LaneId id = lanes_[place]->id();
-  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, lanes_[place]->fd(), nullptr);
+  watch_->remove(id, lanes_[place]->stream());
   lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(place));
   give_back(id);
   meter()->lanes_lost.add(1);
@@ -145,14 +136,12 @@ void TrunkLink::drop_lost() {
 
 void TrunkLink::poll_lanes() {
   poll_ = false;
-  std::array<epoll_event, kMostTrunkLanes + 1> events;
-  const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    const epoll_event& event = events[static_cast<std::size_t>(i)];
+  watch_->poll(news_);
+  for (const LaneNews& news : news_) {
     for (const auto& lane : lanes_) {
-      if (lane->id() != event.data.u64) continue;
-      if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) lane->set_readable();
-      if ((event.events & EPOLLOUT) != 0) lane->set_writable();
+      if (lane->id() != news.lane) continue;
+      if (news.readable) lane->set_readable();
+      if (news.writable) lane->set_writable();
     }
   }
 }
@@ -279,6 +268,7 @@ LaneHeader TrunkLink::header_now() const {
   header.wanted =
       static_cast<std::uint8_t>(std::min<std::size_t>(1 + growth_.wanted(), kMostTrunkLanes));
   for (std::size_t i = 0; i < kTrunkStreams; ++i) header.seen[i] = streams_[i].order.next();
+  if (is_planted(Planted::kConfirmAhead)) header.seen[1] += streams_[1].order.is_missing() ? 1 : 0;
   return header;
 }
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/transport/stream_link.h"
 #include "comm/transport/trunk/control_trial.h"
 #include "comm/transport/trunk/lane_growth.h"
 #include "comm/transport/trunk/trunk_lane.h"
@@ -21,9 +22,17 @@
 
 namespace holdfast::comm {
 
+// What a stream keeps at most before it takes no more frames: bytes, and frames, of which a
+// receiver keeps kMostAhead.
+inline constexpr std::uint64_t kMostControls = 28U << 20;
+inline constexpr std::size_t kMostUnconfirmed = kMostAhead - 64;
+
 class TrunkLink final : public StreamLink {
  public:
   TrunkLink(Connection first, const TrunkTerms& terms);
+  // Over whatever streams and watches there are.
+  TrunkLink(std::unique_ptr<LaneStream> first, const TrunkTerms& terms,
+            std::unique_ptr<LaneWatch> watch);
   ~TrunkLink() override;
   TrunkLink(const TrunkLink&) = delete;
   TrunkLink& operator=(const TrunkLink&) = delete;
@@ -32,9 +41,10 @@ class TrunkLink final : public StreamLink {
   bool pump() override;
 
   // An epoll descriptor that has all lanes.
-  int fd() const override { return epoll_; }
+  int fd() const override { return watch_->fd(); }
   void sever(Status why) override;
   void renew(Connection connection) override;
+  void renew(std::unique_ptr<LaneStream> stream);
   void hang_up() override;
   void set_readable() override { poll_ = true; }
   void set_writable() override { poll_ = true; }
@@ -51,6 +61,7 @@ class TrunkLink final : public StreamLink {
   // A further connection to the peer, which has taken it into its trunk as well. Where it is a
   // direct one, those that go through a relay end.
   void join(Connection connection);
+  void join(std::unique_ptr<LaneStream> stream);
   // Asks the kernel about the lanes, and finds out how many are worth having; to be called every
   // kLookPause while the trunk is busy(), and otherwise as often as anything is.
   void look(Instant now);
@@ -64,6 +75,10 @@ class TrunkLink final : public StreamLink {
   bool is_stalled() const;
   bool has_stalled() const;
   std::size_t lanes() const { return lanes_.size(); }
+  // What has been sent and not confirmed.
+  const SentFrames& kept(TrunkStream which) const {
+    return streams_[static_cast<std::size_t>(which)].sent;
+  }
   // How many there should be, as far as this side and the other one know.
   std::size_t wanted_lanes() const;
   Duration round_trip() const { return round_trip_; }  // the least that was seen; 0: not known
@@ -79,7 +94,6 @@ class TrunkLink final : public StreamLink {
   TrunkFrames& stream(TrunkStream which) { return streams_[static_cast<std::size_t>(which)]; }
   const TrunkFrames& bulk() const { return streams_[static_cast<std::size_t>(TrunkStream::kBulk)]; }
 
-  void watch(const TrunkLane& lane);
   void poll_lanes();
   bool receive(TrunkLane& lane);
   void take(TrunkLane::LaneArrival arrival);
@@ -100,7 +114,8 @@ class TrunkLink final : public StreamLink {
   void reset();
 
   TrunkTerms terms_;
-  int epoll_;
+  std::unique_ptr<LaneWatch> watch_;
+  std::vector<LaneNews> news_;  // of the last poll
   bool poll_ = true;
   std::vector<std::unique_ptr<TrunkLane>> lanes_;  // the first one carries what is not bulk
   LaneId last_id_ = kNoLane;
