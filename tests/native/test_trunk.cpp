@@ -284,15 +284,70 @@ TEST_CASE("a new beginning has numbers of its own") {
 
 TEST_CASE("where there are too many lanes a new one takes an old one's place") {
   TrunkPair pair({99, 2});
-  for (int i = 0; i < 5; ++i) pair.join();
+  for (unsigned i = 0; i < 3 * kSurplusLanes; ++i) pair.join();
   pair.settle();
-  CHECK(pair.a->lanes() <= 2);
+  CHECK(pair.a->lanes() <= 2 + kSurplusLanes);
+  CHECK(pair.b->lanes() <= 2 + kSurplusLanes);
+  pair.a->trim();
+  pair.settle();
+  CHECK(pair.a->lanes() == 2);
+  CHECK(pair.b->lanes() <= 2);
   Message message(*pair.a, *pair.b, 1, 1 << 20);
   for (int i = 0; i < 100; ++i) {
     if (pair.a->is_down() || pair.b->is_down()) pair.join();
     pair.turn();
   }
   CHECK(message.is_right());
+}
+
+// Each has the other's lane before its own: both would give up the one that the other keeps.
+TEST_CASE("two that call each other at once keep a lane") {
+  TrunkPair pair({99, 1});
+  pair.settle();
+  pair.wires.back()->cut();
+  pair.settle();
+  REQUIRE(pair.a->is_down());
+  auto [left, right] = pair.connect();
+  auto [further_left, further_right] = pair.connect();
+  pair.a->join(std::move(left));
+  pair.b->join(std::move(further_right));
+  pair.b->join(std::move(right));
+  pair.a->join(std::move(further_left));
+  pair.settle();
+  CHECK_FALSE(pair.a->is_down());
+  CHECK_FALSE(pair.b->is_down());
+  pair.a->trim();
+  pair.settle();
+  CHECK(pair.a->lanes() == 1);
+  CHECK(pair.b->lanes() == 1);
+}
+
+TEST_CASE("a goodbye counts when all that was sent before it has come") {
+  const auto fds = make_sockets();
+  TrunkLink link({fds[0]}, kTerms);
+  std::array<std::byte, kLaneHeaderBytes + kFrameHeaderBytes> bytes{};
+  const auto say = [&](int fd, FrameKind kind, std::uint64_t number) {
+    const std::span<std::byte> all = bytes;
+    encode_lane_header({TrunkStream::kBulk, 1, number, {}}, all.first<kLaneHeaderBytes>());
+    FrameHeader header;
+    header.kind = kind;
+    encode_header(header, all.subspan<kLaneHeaderBytes, kFrameHeaderBytes>());
+    REQUIRE(::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  };
+  say(fds[1], FrameKind::kGoodbye, 1);
+  pump(link);
+  ::close(fds[1]);
+  pump(link);
+  CHECK(link.is_down());
+  const auto again = make_sockets();
+  link.join({again[0]});
+  say(again[1], FrameKind::kMail, 0);
+  pump(link);
+  CHECK(link.session().take_control()->header.kind == FrameKind::kMail);
+  CHECK(link.session().take_control()->header.kind == FrameKind::kGoodbye);
+  ::close(again[1]);
+  pump(link);
+  CHECK(link.closed_by_peer());
 }
 
 // Lanes are cut, fall silent and come anew at random, in both directions at once.

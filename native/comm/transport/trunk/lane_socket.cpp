@@ -95,7 +95,7 @@ void LaneEpoll::remove(LaneId, const LaneStream& stream) {
 
 void LaneEpoll::poll(std::vector<LaneNews>& news) {
   news.clear();
-  std::array<epoll_event, kMostTrunkLanes + 1> events;
+  std::array<epoll_event, kMostTrunkLanes + kSurplusLanes> events;
   const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];

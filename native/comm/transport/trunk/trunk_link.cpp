@@ -57,7 +57,8 @@ void TrunkLink::reset() {
   peer_wants_ = 0;
   unsaid_bytes_ = 0;
   unsaid_frames_ = 0;
-  left_ = closed_by_peer_ = waited_ = false;
+  goodbye_.reset();
+  closed_by_peer_ = waited_ = false;
   poll_ = true;
 }
 
@@ -85,9 +86,7 @@ void TrunkLink::join(Connection connection) {
   join(std::make_unique<LaneSocket>(std::move(connection)));
 }
 
-// Lanes that have stalled are given up for the new one: what they carried goes again. Where there
-// are too many, it is the one from which nothing has come for longest: the other side may have lost
-// it without a word.
+// Lanes that have stalled are given up for the new one: what they carried goes again.
 void TrunkLink::join(std::unique_ptr<LaneStream> stream) {
   if (!status().is_ok()) return;
   for (std::size_t i = lanes_.size(); i-- > 0;) {
@@ -95,11 +94,7 @@ void TrunkLink::join(std::unique_ptr<LaneStream> stream) {
     const bool detour = lanes_[i]->is_relayed() && !stream->is_relayed();
     if (lanes_[i]->is_stalled() || detour) drop(i);
   }
-  while (lanes_.size() >= std::max(terms_.lanes, 1U)) {
-    const auto quiet = [](const auto& lane) { return lane->path().quiet_ns; };
-    const auto oldest = std::ranges::max_element(lanes_, {}, quiet);
-    drop(static_cast<std::size_t>(oldest - lanes_.begin()));
-  }
+  while (lanes_.size() >= std::max(terms_.lanes, 1U) + kSurplusLanes) drop_quietest();
   if (lanes_.empty() && last_id_ != kNoLane) meter()->resumed.add(1);
   auto lane = std::make_unique<TrunkLane>(++last_id_, std::move(stream));
   watch_->add(lane->id(), lane->stream());
@@ -110,6 +105,17 @@ void TrunkLink::join(std::unique_ptr<LaneStream> stream) {
   lane->queue(header_now(), nullptr);
   lanes_.push_back(std::move(lane));
   poll_ = true;
+}
+
+void TrunkLink::trim() {
+  while (lanes_.size() > std::max(terms_.lanes, 1U)) drop_quietest();
+}
+
+// The one from which nothing has come for longest: the other side may have lost it without a word.
+void TrunkLink::drop_quietest() {
+  const auto quiet = [](const auto& lane) { return lane->path().quiet_ns; };
+  const auto oldest = std::ranges::max_element(lanes_, {}, quiet);
+  drop(static_cast<std::size_t>(oldest - lanes_.begin()));
 }
 
 void TrunkLink::drop(std::size_t place) {
@@ -129,7 +135,7 @@ void TrunkLink::drop_lost() {
     drop(i);
   }
   // Who has said goodbye closes its connections, and calls for no new ones.
-  if (!lanes_.empty() || !left_) return;
+  if (!lanes_.empty() || !has_left()) return;
   closed_by_peer_ = true;
   fail({Code::kPeerLost, "connection closed by the peer"});
 }
@@ -190,7 +196,9 @@ void TrunkLink::take(TrunkLane::LaneArrival arrival) {
   peer_wants_ = arrival.lane.wanted;
   if (!arrival.lane.stream) return;
   const FrameHeader& frame = arrival.frame;
-  left_ = left_ || (frame.kind == FrameKind::kGoodbye && frame.key.comm == CommId{});
+  if (frame.kind == FrameKind::kGoodbye && frame.key.comm == CommId{}) {
+    goodbye_ = std::min(goodbye_.value_or(arrival.lane.number), arrival.lane.number);
+  }
   unsaid_bytes_ += kFrameHeaderBytes + frame.payload_bytes;
   ++unsaid_frames_;
   Status sound = stream(*arrival.lane.stream)
@@ -357,9 +365,15 @@ void TrunkLink::try_controls(Instant now, bool busy) {
 void TrunkLink::give_up_stalled() {
   std::ranges::stable_sort(lanes_, {}, [](const auto& lane) { return lane->is_stalled(); });
   if (lanes_.empty() || lanes_.front()->is_stalled()) return;
+  if (is_planted(Planted::kKeepStalled)) return;
   for (const auto& lane : lanes_) {
     if (lane->is_stalled()) give_back(lane->id());
   }
+}
+
+bool TrunkLink::has_left() const {
+  if (is_planted(Planted::kEarlyGoodbye)) return goodbye_.has_value();
+  return goodbye_ && bulk().order.next() > *goodbye_;
 }
 
 void TrunkLink::give_back(LaneId lane) {

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/transport/stream_link.h"
@@ -62,6 +63,9 @@ class TrunkLink final : public StreamLink {
   // direct one, those that go through a relay end.
   void join(Connection connection);
   void join(std::unique_ptr<LaneStream> stream);
+  // Ends lanes that are more than was agreed on. One of the two sides does this, that which called
+  // first: if each gave up another lane for one that is new to it, none might be left.
+  void trim();
   // Asks the kernel about the lanes, and finds out how many are worth having; to be called every
   // kLookPause while the trunk is busy(), and otherwise as often as anything is.
   void look(Instant now);
@@ -106,9 +110,11 @@ class TrunkLink final : public StreamLink {
   LaneHeader header_now() const;
   void put(TrunkLane& lane, std::shared_ptr<const SentFrame> frame, TrunkStream which);
   void drop_lost();
+  void drop_quietest();
   void drop(std::size_t place);
   void give_back(LaneId lane);
   void give_up_stalled();
+  bool has_left() const;
   void try_controls(Instant now, bool busy);
   std::uint64_t unconfirmed() const { return streams_[0].sent.bytes() + streams_[1].sent.bytes(); }
   void reset();
@@ -130,7 +136,9 @@ class TrunkLink final : public StreamLink {
   std::uint64_t received_ = 0;
   std::uint64_t unsaid_bytes_ = 0;  // received, and not confirmed yet
   std::size_t unsaid_frames_ = 0;
-  bool left_ = false;  // the peer has said goodbye
+  // The number of the frame by which the peer has said goodbye. It is heard when its turn comes:
+  // what is missing before it may yet be sent again.
+  std::optional<std::uint64_t> goodbye_;
   bool closed_by_peer_ = false;
   Duration round_trip_{};
 };

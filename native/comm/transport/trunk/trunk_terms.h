@@ -7,6 +7,8 @@
 namespace holdfast::comm {
 
 inline constexpr unsigned kMostTrunkLanes = 16;
+// Lanes beyond what was agreed on that a side takes all the same: both may have called at once.
+inline constexpr unsigned kSurplusLanes = 4;
 // Bytes of a frame's payload that a trunk sends at most: a frame goes over one lane, and small ones
 // share lanes better. An eager message fits.
 inline constexpr std::uint32_t kMaxLanePayload = 128 * 1024;
