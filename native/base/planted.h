@@ -56,6 +56,9 @@ enum class Planted {
   kSkipReplayed,        // of the frames that a lost lane carried, the last is not sent again
   kDeliverTwice,        // a frame that comes again is delivered again
   kConfirmAhead,        // a frame that has not come is confirmed where a later one has
+  kEarlyGoodbye,        // a goodbye counts though frames before it have not come
+  kTrimBoth,            // both sides of a trunk end lanes that are too many
+  kKeepStalled,         // what a stalled lane carries waits for it
 };
 
 #ifdef HOLDFAST_PLANTED
