@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -106,8 +107,10 @@ void bind_lease(nb::module_& m) {
 
 // (registered, waiting, pairs, refused, bytes passed on)
 nb::tuple counts_of(const runtime::RelayServer::RelayCounts& counts) {
-  return nb::make_tuple(counts.lines.registered, counts.lines.waiting, counts.lines.pairs,
-                        counts.lines.refused, counts.passed);
+  return nb::make_tuple(
+      counts.lines.registered, counts.lines.waiting, counts.lines.pairs,
+      std::accumulate(counts.lines.refused.begin(), counts.lines.refused.end(), std::uint64_t{0}),
+      counts.passed);
 }
 
 void bind_relay(nb::module_& m) {

@@ -166,12 +166,29 @@ inline constexpr Family kLanes{"holdfast_link_lanes",
                                "peer",
                                "A trunk has more of them while the rate grows with their number, "
                                "and none while the path is down."};
-inline constexpr Family kLanesLost{"holdfast_link_lanes_lost",
-                                   Type::kCounter,
-                                   "",
-                                   "Connections of a trunk that broke.",
-                                   "peer",
-                                   "Those that stood still and were replaced count as well."};
+inline constexpr Family kLinkControl{
+    "holdfast_link_control",
+    Type::kInfo,
+    "",
+    "The congestion control by which a trunk carries data.",
+    "peer, control",
+    "Always 1; `control` is Linux's name. While two are tried side by side, both appear."};
+inline constexpr Family kLinkCuts{
+    "holdfast_link_cuts",
+    Type::kCounter,
+    "",
+    "Connections that a trunk has lost.",
+    "peer, why",
+    "`why` is `reset`, `closed` (in order, and by a peer that has not left), `timeout` (the system "
+    "gave it up), `stalled` (it stood still, and was replaced), `surplus` (a new one came, and it "
+    "was silent for longest), `altered` (what came is not what was sealed) or `error`. Every one "
+    "appears, from 0 on."};
+inline constexpr Family kRecentCuts{"holdfast_link_recent_cuts",
+                                    Type::kGauge,
+                                    "",
+                                    "Connections that a trunk has lost within the last minute.",
+                                    "peer",
+                                    "32 at most."};
 inline constexpr Family kResumed{"holdfast_link_resumed",
                                  Type::kCounter,
                                  "",
@@ -185,6 +202,19 @@ inline constexpr Family kSentAgain{"holdfast_link_sent_again_bytes",
                                    "peer",
                                    "Beside it TCP sends lost segments again "
                                    "(`holdfast_link_retransmits_total`)."};
+
+inline constexpr Family kRelayed{"holdfast_link_relayed",
+                                 Type::kGauge,
+                                 "",
+                                 "1: the link goes through a relay.",
+                                 "peer",
+                                 "Of trunks, and of links that go, or have gone, through one."};
+inline constexpr Family kWentDirect{"holdfast_link_went_direct",
+                                    Type::kCounter,
+                                    "",
+                                    "How often a link left its relay for a direct way.",
+                                    "peer",
+                                    "A relay sees a pair end, and not why."};
 
 // ---- views ----
 
@@ -296,16 +326,56 @@ inline constexpr Family kWaiting{"holdfast_coordinator_waiting", Type::kGauge, "
 inline constexpr Family kBlocked{"holdfast_coordinator_blocked", Type::kGauge, "",
                                  "1: a loss cannot be decided.", "world"};
 
-// In the order in which a rank writes them, then a coordinator.
+// ---- relays ----
+
+inline constexpr Family kRelayMembers{"holdfast_relay_members",
+                                      Type::kGauge,
+                                      "",
+                                      "Members that are registered at the relay.",
+                                      "",
+                                      "Those wait there for who calls them."};
+inline constexpr Family kRelayWaiting{"holdfast_relay_waiting_calls", Type::kGauge, "",
+                                      "Callers that wait for a member to pick up."};
+inline constexpr Family kRelayPairs{"holdfast_relay_pairs", Type::kGauge, "",
+                                    "Pairs that are connected through the relay now."};
+inline constexpr Family kRelayJoined{"holdfast_relay_joined",
+                                     Type::kCounter,
+                                     "",
+                                     "Pairs that the relay has connected.",
+                                     "",
+                                     "Which of them have found a direct way, their members count: "
+                                     "`holdfast_link_went_direct_total`."};
+inline constexpr Family kRelayPassed{"holdfast_relay_passed_bytes",
+                                     Type::kCounter,
+                                     "bytes",
+                                     "What the relay has passed on.",
+                                     "",
+                                     "All pairs together, in both directions."};
+inline constexpr Family kRelayRefused{
+    "holdfast_relay_refused",
+    Type::kCounter,
+    "",
+    "Callers that the relay has refused.",
+    "why",
+    "`why` is `malformed` (it does not speak the relay's protocol), `token` (none that counts), "
+    "`taken` (the member is registered by another token), `full`, `absent` (whom it wants is not "
+    "registered, or did not pick up) or `revoked` (its token stopped counting). Every one appears, "
+    "from 0 on."};
+
+// In the order in which a rank writes them, then a coordinator. A relay that is a process of its
+// own writes the last six, too.
 inline constexpr std::array kOfRanks{
-    &kBuild,    &kOps,          &kOpBytes,    &kOpDuration,  &kOpsFailed,     &kQueueDepth,
-    &kActive,   &kExposed,      &kCodecRaw,   &kCodecWire,   &kCodecResidual, &kSyncBytes,
-    &kSyncs,    &kSyncTime,     &kReducerRaw, &kReducerWire, &kReducerNorm,   &kCalls,
-    &kMessages, &kMessageBytes, &kPeerWait,   &kLinkBytes,   &kLinkRtt,       &kLinkLeastRtt,
-    &kLinkRate, &kRetransmits,  &kLanes,      &kLanesLost,   &kResumed,       &kSentAgain,
-    &kEpoch,    &kMembers,      &kRank,       &kLosses,      &kRepairs,       &kJoins,
-    &kRecovery, &kMap,          &kMapVersion, &kMapRanks,    &kMapTaken};
-inline constexpr std::array kOfCoordinators{&kBuild, &kWorlds,  &kWorldEpoch, &kWorldMembers,
-                                            &kRanks, &kWaiting, &kBlocked};
+    &kBuild,      &kOps,          &kOpBytes,    &kOpDuration,  &kOpsFailed,     &kQueueDepth,
+    &kActive,     &kExposed,      &kCodecRaw,   &kCodecWire,   &kCodecResidual, &kSyncBytes,
+    &kSyncs,      &kSyncTime,     &kReducerRaw, &kReducerWire, &kReducerNorm,   &kCalls,
+    &kMessages,   &kMessageBytes, &kPeerWait,   &kLinkBytes,   &kLinkRtt,       &kLinkLeastRtt,
+    &kLinkRate,   &kRetransmits,  &kLanes,      &kLinkControl, &kLinkCuts,      &kRecentCuts,
+    &kResumed,    &kSentAgain,    &kRelayed,    &kWentDirect,  &kEpoch,         &kMembers,
+    &kRank,       &kLosses,       &kRepairs,    &kJoins,       &kRecovery,      &kMap,
+    &kMapVersion, &kMapRanks,     &kMapTaken};
+inline constexpr std::array kOfCoordinators{
+    &kBuild,       &kWorlds,      &kWorldEpoch,   &kWorldMembers, &kRanks,
+    &kWaiting,     &kBlocked,     &kRelayMembers, &kRelayWaiting, &kRelayPairs,
+    &kRelayJoined, &kRelayPassed, &kRelayRefused};
 
 }  // namespace holdfast::health::family

@@ -157,17 +157,56 @@ void Metrics::write_links(TextEncoder& out) const {
   each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
     out.sample({{"peer", peer}}, link.retransmits.value());
   });
-  const auto each_trunk = [&](const family::Family& family, const auto& value) {
+}
+
+void Metrics::write_trunks(TextEncoder& out) const {
+  const auto each_trunk = [&](const Family& family, const auto& write) {
     out.family(family);
     each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
-      if (link.is_trunk.value() != 0) out.sample({{"peer", peer}}, value(link));
+      if (link.trunk.exists.value() != 0) write(peer, link);
     });
   };
-  each_trunk(family::kLanes,
-             [](const comm::LinkMeter& link) { return static_cast<double>(link.lanes.value()); });
-  each_trunk(family::kLanesLost, [](const auto& link) { return link.lanes_lost.value(); });
-  each_trunk(family::kResumed, [](const auto& link) { return link.resumed.value(); });
-  each_trunk(family::kSentAgain, [](const auto& link) { return link.sent_again.value(); });
+  const auto each_standing = [&](const Family& family, const metrics::Gauge comm::TrunkMeter::*of) {
+    each_trunk(family, [&](const std::string& peer, const comm::LinkMeter& link) {
+      const bool stands = link.trunk.stands.value() != 0;
+      if (stands) out.sample({{"peer", peer}}, static_cast<double>((link.trunk.*of).value()));
+    });
+  };
+  each_standing(family::kLanes, &comm::TrunkMeter::lanes);
+  each_trunk(family::kLinkControl, [&](const std::string& peer, const comm::LinkMeter& link) {
+    for (std::size_t i = 0; i < comm::kTcpControls.size(); ++i) {
+      const bool used = (link.trunk.controls.value() >> i & 1) != 0;
+      if (!used || link.trunk.stands.value() == 0) continue;
+      out.sample({{"peer", peer}, {"control", comm::kTcpControls[i]}}, std::uint64_t{1});
+    }
+  });
+  each_trunk(family::kLinkCuts, [&](const std::string& peer, const comm::LinkMeter& link) {
+    for (std::size_t i = 0; i < comm::kLaneCutCount; ++i) {
+      const auto why = comm::lane_cut_name(static_cast<comm::LaneCut>(i));
+      out.sample({{"peer", peer}, {"why", why}}, link.trunk.cuts[i].value());
+    }
+  });
+  each_standing(family::kRecentCuts, &comm::TrunkMeter::recent_cuts);
+  each_trunk(family::kResumed, [&](const std::string& peer, const comm::LinkMeter& link) {
+    out.sample({{"peer", peer}}, link.trunk.resumed.value());
+  });
+  each_trunk(family::kSentAgain, [&](const std::string& peer, const comm::LinkMeter& link) {
+    out.sample({{"peer", peer}}, link.trunk.sent_again.value());
+  });
+}
+
+void Metrics::write_relayed(TextEncoder& out) const {
+  const auto each = [&](const Family& family, const auto& value) {
+    out.family(family);
+    each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
+      const bool had_relay = link.relayed.value() != 0 || link.went_direct.value() > 0;
+      if (!had_relay && link.trunk.stands.value() == 0) return;
+      out.sample({{"peer", peer}}, std::uint64_t{value(link)});
+    });
+  };
+  each(family::kRelayed,
+       [](const auto& link) { return static_cast<std::uint64_t>(link.relayed.value()); });
+  each(family::kWentDirect, [](const auto& link) { return link.went_direct.value(); });
 }
 
 void Metrics::write_views(TextEncoder& out) const {
@@ -208,6 +247,8 @@ std::string Metrics::text(metrics::TextFormat format, Duration wall_offset) cons
   write_calls(out);
   write_peers(out);
   write_links(out);
+  write_trunks(out);
+  write_relayed(out);
   write_views(out);
   maps.write(out, wall_offset);
   return out.take();

@@ -85,6 +85,8 @@ class Metrics {
   void write_calls(metrics::TextEncoder& out) const;
   void write_peers(metrics::TextEncoder& out) const;
   void write_links(metrics::TextEncoder& out) const;
+  void write_trunks(metrics::TextEncoder& out) const;
+  void write_relayed(metrics::TextEncoder& out) const;
   void write_views(metrics::TextEncoder& out) const;
 };
 

@@ -11,9 +11,8 @@ namespace {
 // Time constant of the rates: a page that people watch must neither jump nor lag.
 constexpr double kMemorySeconds = 5;
 // Each layout has its own number, so that an old member's summary is refused, not misread.
-constexpr std::uint8_t kLayout = 3;
+constexpr std::uint8_t kLayout = 4;
 constexpr std::size_t kCellBytes = 4 + 3 * 8;
-constexpr std::int32_t kHighestPeer = static_cast<std::int32_t>(Metrics::kPeers) - 1;
 
 using Cell = RankSummary::Cell;
 
@@ -50,7 +49,7 @@ double rate(std::uint64_t before, std::uint64_t after, double seconds) {
 
 }  // namespace
 
-RankSummary summarize(const Metrics& metrics, comm::Standing standing) {
+RankSummary summarize(const Metrics& metrics, comm::Standing standing, Instant now) {
   RankSummary summary;
   summary.standing = standing;
   summary.epoch = static_cast<std::uint64_t>(metrics.epoch.value());
@@ -72,6 +71,7 @@ RankSummary summarize(const Metrics& metrics, comm::Standing standing) {
   keep_the_most(summary.cells);
   std::sort(summary.cells.begin(), summary.cells.end(),
             [](const Cell& a, const Cell& b) { return a.peer < b.peer; });
+  summary.far_links = far_links_of(metrics, now);
   return summary;
 }
 
@@ -90,6 +90,7 @@ std::vector<std::byte> encode_summary(const RankSummary& summary) {
     w.number(cell.sent);
     w.number(cell.received);
   });
+  w.list(summary.far_links, [&](const FarLink& link) { encode_far_link(w, link); });
   return w.take();
 }
 
@@ -115,6 +116,12 @@ Result<RankSummary> parse_summary(std::span<const std::byte> bytes) {
     sound = sound && cell.peer >= kOtherPeers && cell.peer.value <= kHighestPeer;
     sound = sound && (summary.cells.empty() || summary.cells.back().peer < cell.peer);
     summary.cells.push_back(cell);
+  });
+  auto& far = summary.far_links;
+  r.list(kMostFarLinks, kFarLinkBytes, [&] {
+    FarLink link;
+    sound = parse_far_link(r, link) && sound && (far.empty() || far.back().peer < link.peer);
+    far.push_back(link);
   });
   if (!sound || !r.ended()) return Status{Code::kProtocolError, "malformed rank summary"};
   return summary;

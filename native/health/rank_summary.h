@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "comm/observer.h"
+#include "health/far/far_link.h"
 #include "health/metrics.h"
 
 namespace holdfast::health {
@@ -18,8 +19,6 @@ namespace holdfast::health {
 // Half of the cells are chosen by wait, half by bytes. A host of 32 ranks is described whole, and
 // ten thousand ranks at two heartbeats a second send 20 MB/s to the process that collects them.
 inline constexpr std::size_t kMaxCells = 32;
-// The peer of a cell that stands for all peers that Metrics does not tell apart.
-inline constexpr Rank kOtherPeers{-1};
 
 struct RankSummary {
   // Counters of one peer since the process began.
@@ -38,11 +37,12 @@ struct RankSummary {
   std::uint64_t queue = 0;  // ops under way
   comm::MapFacts map;       // of the world's group
   std::vector<Cell> cells;  // by peer, at most kMaxCells
+  std::vector<FarLink> far_links;
   friend bool operator==(const RankSummary&, const RankSummary&) = default;
 };
 
 // Any thread.
-RankSummary summarize(const Metrics& metrics, comm::Standing standing);
+RankSummary summarize(const Metrics& metrics, comm::Standing standing, Instant now);
 
 std::vector<std::byte> encode_summary(const RankSummary& summary);
 // kProtocolError for anything encode_summary() does not make.
@@ -59,6 +59,7 @@ class RankNumbers {
   void update(const RankSummary& next, Instant now);
 
   const RankSummary& total() const { return total_; }
+  Instant at() const { return at_; }                                // when that came
   const std::vector<LinkSummary>& links() const { return links_; }  // by peer
   double ops_rate() const { return ops_rate_; }                     // per second
   double bytes_rate() const { return bytes_rate_; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "health/far/far_link_json.h"
 #include "health/json.h"
 #include "health/metrics.h"
 
@@ -70,6 +71,7 @@ class WorldText {
     write_map();
     write_ranks();
     write_links();
+    write_far_links();
     write_stragglers();
     write_epochs();
     out_.close('}');
@@ -188,6 +190,20 @@ class WorldText {
     out_.close('}');
   }
 
+  // Nothing where there are none.
+  void write_far_links() {
+    std::vector<FarLinkText> links;
+    for (std::size_t r = 0; r < world_.ranks().size(); ++r) {
+      const RankStatus& status = status_of(r);
+      if (!speaks(status)) continue;
+      const Duration since = std::max(Duration::zero(), header_.now - status.numbers->at());
+      for (const FarLink& link : status.numbers->total().far_links) {
+        links.push_back({r, &link, since});
+      }
+    }
+    write_far_links_of(std::move(links), out_);
+  }
+
   void write_stragglers() {
     std::vector<std::pair<Rank, Waits>> slow;
     for (const auto& [rank, waits] : waits_) {
@@ -230,6 +246,22 @@ class WorldText {
   const std::map<Rank, Waits> waits_;
 };
 
+// Of a process that is a relay.
+void write_relay_fields(const RelayNumbers& relay, JsonWriter& out) {
+  out.open("relay", '{');
+  out.number("members", relay.members);
+  out.number("waiting", relay.waiting);
+  out.number("pairs", relay.pairs);
+  out.number("joined", relay.joined);
+  out.number("passed_bytes", relay.passed);
+  out.open("refused", '{');
+  for (std::size_t i = 0; i < kRelayRefusals; ++i) {
+    out.number(relay_refusal_name(static_cast<RelayRefusal>(i)), relay.refused[i]);
+  }
+  out.close('}');
+  out.close('}');
+}
+
 void write_event(const StatusEvent& event, const StatusHeader& header, JsonWriter& out) {
   out.open("", '{');
   out.number("time_s", seconds(event.at.since_origin + header.wall_offset));
@@ -260,6 +292,7 @@ std::string status_json(const StatusSnapshot& state, const StatusHeader& header)
   out.number("age_s", std::max(0.0, seconds(header.now - state.seen)));
   out.number("heartbeat_s", seconds(header.heartbeat));
   out.text("sickness", header.sickness);
+  if (state.relay) write_relay_fields(*state.relay, out);
   out.open("worlds", '[');
   for (const WorldStatus& world : state.worlds) WorldText(world, header, out).write();
   out.close(']');

@@ -49,6 +49,11 @@ void StatusModel::hear(MemberId from, const RankSummary& summary, Instant now) {
   numbers = std::move(next);
 }
 
+void StatusModel::set_relay(const RelayNumbers& numbers) {
+  const std::lock_guard lock(mutex_);
+  state_.relay = numbers;
+}
+
 // A member that is in no view sends no summaries, or has gone.
 void StatusModel::forget_absent(const std::vector<WorldNews>& worlds) {
   std::set<MemberId> present;
@@ -106,6 +111,7 @@ void StatusModel::write_metrics(metrics::TextEncoder& out) const {
   each(family::kRanks, [](const WorldStatus& w) { return w.ranks().size(); });
   each(family::kWaiting, [](const WorldStatus& w) { return w.waiting(); });
   each(family::kBlocked, [](const WorldStatus& w) { return w.blocked().empty() ? 0 : 1; });
+  write_relay(out, state_.relay ? &*state_.relay : nullptr);
 }
 
 }  // namespace holdfast::health

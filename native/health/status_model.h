@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/metrics/text.h"
+#include "health/far/relay_numbers.h"
 #include "health/world_status.h"
 
 namespace holdfast::health {
@@ -22,7 +24,8 @@ inline constexpr std::size_t kEventsKept = 128;
 struct StatusSnapshot {
   std::vector<WorldStatus> worlds;  // by name
   std::deque<StatusEvent> events;   // oldest first
-  Instant seen;                     // when it was last updated
+  std::optional<RelayNumbers> relay;
+  Instant seen;  // when it was last updated
 };
 
 class StatusModel {
@@ -38,6 +41,8 @@ class StatusModel {
   void set(const std::vector<WorldNews>& worlds, const ContactOf& look, Instant now);
   // Driving thread. Takes the summary that a member's heartbeat brought.
   void hear(MemberId from, const RankSummary& summary, Instant now);
+  // Driving thread. What the process's own relay counts.
+  void set_relay(const RelayNumbers& numbers);
 
   // Any thread. All ranks that serve pages, and the coordinator, in the format of Prometheus
   // http_sd.

@@ -257,7 +257,10 @@ void Runtime::look_behind_broken_links() {
 // The kernel measures the paths all the time; the values are read as often as anything that depends
 // on them changes.
 void Runtime::look_at_paths() {
-  for (const auto& [id, peer] : peers_) peer->control->look_at_path();
+  for (const auto& [id, peer] : peers_) {
+    peer->control->look_at_path();
+    peer->control->show_relayed(peer->relayed);
+  }
 }
 
 Peer* Runtime::find_peer(MemberId id) {

@@ -88,6 +88,7 @@ struct Peer {
   // The memory pool of its process. Owners: this and the groups with this peer.
   std::shared_ptr<comm::PeerPool> pool = comm::make_peer_pool();
 
+  void set_relayed(bool relays);
   comm::Link& data() { return path ? path->link() : *control; }
   bool shares_memory() const { return path && path->bell(); }
 };

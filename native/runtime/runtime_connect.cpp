@@ -225,7 +225,7 @@ void Runtime::establish(Handshake& handshake) {
   unwatch(fd);
   peer->control = parts_.paths.make_control(std::move(connection), handshake.terms());
   note_call(*peer, handshake, std::move(key));
-  peer->relayed = handshake.is_relayed();
+  peer->set_relayed(handshake.is_relayed());
   peer->same_host = !peer->relayed && is_same_host(fd);
   peer->address = peer_address(fd);
   if (peer->same_host) do_not_pace(fd);

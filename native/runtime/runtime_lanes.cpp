@@ -86,7 +86,7 @@ void Runtime::join_trunk(Handshake& handshake) {
     if (is_same_host(connection.fd)) do_not_pace(connection.fd);
   }
   trunk->join(std::move(connection));
-  peer->relayed = trunk->is_relayed();
+  peer->set_relayed(trunk->is_relayed());
   peer->mute = false;
   attempts_.erase(peer->id);
   peer->next_look = peer->next_lane = next_tend_ = {};

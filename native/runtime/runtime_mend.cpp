@@ -100,7 +100,7 @@ void Runtime::renew(Peer& peer, Handshake& handshake) {
   if (trunk != nullptr) trunk->set_terms(handshake.terms());
   peer.control->renew(std::move(connection));
   note_call(peer, handshake, std::move(key));
-  peer.relayed = handshake.is_relayed();
+  peer.set_relayed(handshake.is_relayed());
   peer.mute = false;
   peer.address = peer_address(fd);
   if (is_same_host(fd)) do_not_pace(fd);

@@ -15,6 +15,10 @@ MemberId first_member(const ft::WorldView& view) {
   return at == view.members.end() ? ft::kNobody : *at;
 }
 
+health::RankSummary own_summary(const health::Health& health) {
+  return health::summarize(health.metrics(), health.standing(), health.now());
+}
+
 }  // namespace
 
 ft::Bytes Runtime::news_for(MemberId peer) {
@@ -24,8 +28,7 @@ ft::Bytes Runtime::news_for(MemberId peer) {
         [&](const auto& world) { listens = listens || first_member(world->view()) == peer; });
   }
   if (!listens) return {};
-  return health::encode_summary(
-      health::summarize(parts_.health->metrics(), parts_.health->standing()));
+  return health::encode_summary(own_summary(*parts_.health));
 }
 
 void Runtime::hear_news(MemberId from, std::span<const std::byte> bytes, Instant now) {
@@ -37,14 +40,14 @@ void Runtime::hear_news(MemberId from, std::span<const std::byte> bytes, Instant
 }
 
 void Runtime::write_status(Instant now) {
+  if (parts_.relay) parts_.status->set_relay(parts_.relay->counts().numbers());
   std::vector<health::WorldNews> worlds;
   if (parts_.service != nullptr) {
     parts_.service->each_world([&](const ft::Coordinator& c) {
       worlds.push_back({c.name(), &c.view(), c.waiting(), c.blocked(), c.began_at_boundary()});
     });
   } else {
-    parts_.status->hear(
-        parts_.self, health::summarize(parts_.health->metrics(), parts_.health->standing()), now);
+    parts_.status->hear(parts_.self, own_summary(*parts_.health), now);
     std::set<std::string> names;
     router_.each_world([&](const auto& world) {
       const ft::Membership& membership = world->membership();

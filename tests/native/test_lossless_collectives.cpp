@@ -334,8 +334,8 @@ TEST_CASE("fewer bytes cross the links, and what cannot be made smaller hardly g
     for (const Wire& wire : wires) {
       CAPTURE(wire.codec.text());
       CAPTURE(transport.name);
-      LinkWorld world(transport, 2);
       LinkMeter meter;
+      LinkWorld world(transport, 2);
       world.links[0][1]->set_meter(&meter);
       std::vector<RankMemory> ranks(2);
       for (RankMemory& memory : ranks) {

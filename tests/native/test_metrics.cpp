@@ -135,6 +135,30 @@ TEST_CASE("a process's metrics are bounded however many ranks there are") {
   CHECK(health::Metrics::peer_index({-1}) == health::Metrics::kPeers);
 }
 
+TEST_CASE("a trunk's metrics appear with it, and those of the present end with it") {
+  auto metrics = std::make_unique<health::Metrics>();
+  comm::LinkMeter& link = *metrics->link({3}, "tcp");
+  link.sent.add(10);
+  metrics->link({4}, "tcp")->sent.add(10);
+  const auto text = [&] { return metrics->text(TextFormat::kPlain, {}); };
+  CHECK(text().find("holdfast_link_cuts_total{") == std::string::npos);
+  CHECK(text().find("holdfast_link_relayed{") == std::string::npos);
+  link.trunk.exists.set(1);
+  link.trunk.stands.set(1);
+  link.trunk.lanes.set(5);
+  link.trunk.controls.set(std::int64_t{1} << comm::tcp_control_index("cubic"));
+  link.trunk.cuts[static_cast<std::size_t>(comm::LaneCut::kReset)].add(2);
+  CHECK(has(text(), "holdfast_link_lanes{peer=\"3\"} 5\n"));
+  CHECK(has(text(), "holdfast_link_control_info{peer=\"3\",control=\"cubic\"} 1\n"));
+  CHECK(has(text(), "holdfast_link_cuts_total{peer=\"3\",why=\"reset\"} 2\n"));
+  CHECK(has(text(), "holdfast_link_cuts_total{peer=\"3\",why=\"stalled\"} 0\n"));
+  CHECK(has(text(), "holdfast_link_relayed{peer=\"3\"} 0\n"));
+  CHECK(text().find("holdfast_link_relayed{peer=\"4\"}") == std::string::npos);
+  link.trunk.end();
+  CHECK(text().find("holdfast_link_lanes{") == std::string::npos);
+  CHECK(has(text(), "holdfast_link_cuts_total{peer=\"3\",why=\"reset\"} 2\n"));
+}
+
 TEST_CASE("what was never counted has no series, but failures and losses have theirs from zero") {
   const auto metrics = std::make_unique<health::Metrics>();
   const std::string text = metrics->text(TextFormat::kOpenMetrics, {});

@@ -90,6 +90,9 @@ class CoreRig {
     return call(preface, gate_.token(serial, run));
   }
   int verdict(RelayCore::Line line) { return verdicts_.at(line); }
+  std::uint64_t refused(health::RelayRefusal why) const {
+    return core_.counts().refused[static_cast<std::size_t>(why)];
+  }
   std::string reason(RelayCore::Line line) { return reasons_.at(line); }
   bool is_hung_up(RelayCore::Line line) const { return std::ranges::count(gone_, line) > 0; }
   std::vector<RelayCore::JoinTwo> joined() const { return joined_; }
@@ -138,6 +141,7 @@ TEST_CASE("a caller and a registered member that picks up are joined") {
   CHECK(rig.core().counts().registered == 1);
   rig.core().leave(caller);
   CHECK(rig.core().counts().pairs == 0);
+  CHECK(rig.core().counts().joined == 1);
   CHECK_FALSE(rig.core().knows(picked));
 }
 
@@ -160,6 +164,7 @@ TEST_CASE("members of other runs are not there") {
   rig.enrol(1, kA);
   CHECK(rig.verdict(rig.dial(2, 1, kB, "run8")) == kAbsent);
   CHECK(rig.verdict(rig.dial(2, 9, kB)) == kAbsent);
+  CHECK(rig.refused(health::RelayRefusal::kAbsent) == 2);
 }
 
 TEST_CASE("who has another secret's token is refused, and so is one that was revoked") {
@@ -182,6 +187,8 @@ TEST_CASE("who has another secret's token is refused, and so is one that was rev
   rig.pass(seconds(1));
   CHECK(rig.is_hung_up(member));
   CHECK(rig.verdict(rig.enrol(1, kA)) == kRefused);
+  CHECK(rig.refused(health::RelayRefusal::kToken) == 4);
+  CHECK(rig.refused(health::RelayRefusal::kRevoked) == 1);
 }
 
 TEST_CASE("a joined pair ends when the token of one of the two is revoked") {
@@ -235,6 +242,7 @@ TEST_CASE("quotas: of one address, of one token, of all") {
   const auto one_more = rig.call(preface, rig.gate().token(std::byte{3}), "192.0.2.3");
   CHECK(rig.verdict(one_more) == kFull);
   CHECK(rig.core().counts().registered == 4);
+  CHECK(rig.refused(health::RelayRefusal::kFull) == 3);
 }
 
 TEST_CASE("who waits, says nothing, or is silent has a limited time") {

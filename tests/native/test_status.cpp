@@ -33,6 +33,27 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 Instant at(Duration d) { return {seconds(1000) + d}; }
 
+health::FarLink far_link(std::int32_t peer) {
+  health::FarLink link{{peer}};
+  link.lanes = 4;
+  link.controls = 1U << comm::tcp_control_index("bbr");
+  link.bytes_per_s = 12'500'000;
+  link.round_trip_ns = 40'200'000;
+  link.sent_again = 65536;
+  return link;
+}
+
+// One that was cut so long before it was told of.
+health::FarLink far_link_cut(std::int32_t peer, Duration before) {
+  health::FarLink link = far_link(peer);
+  link.cuts = 3;
+  link.recent_cuts = 2;
+  link.resumed = 1;
+  link.last_cut = comm::LaneCut::kStalled;
+  link.cut_ns = before.count();
+  return link;
+}
+
 health::RankSummary a_summary() {
   health::RankSummary summary;
   summary.standing = comm::Standing::kMember;
@@ -43,6 +64,7 @@ health::RankSummary a_summary() {
   summary.queue = 1;
   summary.map = {2, 0xfedc'ba98'7654'3210, 1024};
   summary.cells = {{health::kOtherPeers, 5, 6, 7}, {{0}, 1, 2, 3}, {{63}, ~std::uint64_t{0}, 0, 9}};
+  summary.far_links = {far_link(1), far_link(63)};
   return summary;
 }
 
@@ -64,6 +86,12 @@ TEST_CASE("a summary arrives as it was sent, and nothing else is taken for one")
   CHECK(refuses([](auto& s) { s.cells[2].peer = {64}; }));
   CHECK(refuses([](auto& s) { s.cells[1].peer = {63}; }));  // twice
   CHECK(refuses([](auto& s) { s.cells.resize(health::kMaxCells + 1); }));
+  CHECK(refuses([](auto& s) { s.far_links[0].peer = {64}; }));
+  CHECK(refuses([](auto& s) { s.far_links[0].peer = {63}; }));
+  CHECK(refuses([](auto& s) { s.far_links[0].controls = ~0U; }));
+  CHECK(refuses([](auto& s) { s.far_links[0].last_cut = static_cast<comm::LaneCut>(7); }));
+  CHECK(refuses([](auto& s) { s.far_links[0].cut_ns = -2; }));
+  CHECK(refuses([](auto& s) { s.far_links.resize(health::kMostFarLinks + 1); }));
   auto other = bytes;
   other[0] = std::byte{1};
   CHECK_FALSE(health::parse_summary(other).is_ok());
@@ -75,11 +103,19 @@ TEST_CASE("a summary has the peers with the most wait and the most bytes, and st
     metrics.peer_wait_ns[health::Metrics::peer_index({p})].add(static_cast<std::uint64_t>(p) + 1);
     metrics.link({p}, "tcp")->sent.add(static_cast<std::uint64_t>(1000 - p));
   }
+  for (std::int32_t p = 0; p < 64; ++p) {
+    comm::TrunkMeter& trunk = metrics.link({p}, "tcp")->trunk;
+    trunk.stands.set(1);
+    trunk.lanes.set(p == 50 ? 0 : 2);
+    if (p >= 40) trunk.last_cut_ns.set(1000 + p);
+  }
+  metrics.link({2}, "tcp")->trunk.stands.set(0);
   metrics.ops[0][1].add(3);
   metrics.op_bytes[0][1].add(300);
   metrics.begun.add(5);
   metrics.ended.add(3);
-  const health::RankSummary summary = health::summarize(metrics, comm::Standing::kMember);
+  const health::RankSummary summary =
+      health::summarize(metrics, comm::Standing::kMember, {Duration(2000)});
   CHECK(summary.ops == 3);
   CHECK(summary.bytes == 300);
   CHECK(summary.queue == 2);
@@ -88,7 +124,17 @@ TEST_CASE("a summary has the peers with the most wait and the most bytes, and st
     CHECK(summary.cells[i].peer.value == static_cast<std::int32_t>(i));  // bytes
     CHECK(summary.cells[health::kMaxCells - 1 - i].peer.value == 63 - static_cast<std::int32_t>(i));
   }
-  CHECK(health::encode_summary(summary).size() < 1024);
+  // The one that is down, and those that were cut last.
+  REQUIRE(summary.far_links.size() == health::kMostFarLinks);
+  CHECK(summary.far_links.front() == [] {
+    health::FarLink latest{{48}};
+    latest.lanes = 2;
+    latest.cut_ns = 952;
+    return latest;
+  }());
+  CHECK(summary.far_links[2].peer == Rank{50});
+  CHECK(summary.far_links[2].down);
+  CHECK(health::encode_summary(summary).size() < 2200);
 }
 
 TEST_CASE("rates follow what a rank says, and forget what it did before anybody listened") {
@@ -297,6 +343,51 @@ TEST_CASE("the straggler is the rank that the others wait for") {
   const std::string gone = scene.look(seconds(21));
   CHECK(has(gone, R"({"rank":0,"peer":2,"wait_s":15.6,"wait_share":0,)"));
   CHECK(has(gone, R"("waiters":1}])"));
+}
+
+TEST_CASE("far links are told where there are some, those that were cut last first") {
+  ThreeRanks scene;
+  health::RankSummary summary;
+  scene.status.hear({10}, summary, at(seconds(1)));
+  CHECK(count(scene.look(seconds(1)), "far_links") == 0);
+  summary.far_links = {far_link(1), far_link_cut(2, seconds(3))};
+  scene.status.hear({10}, summary, at(seconds(2)));
+  summary.far_links = {far_link_cut(0, seconds(90))};
+  summary.far_links[0].relayed = true;
+  scene.status.hear({11}, summary, at(seconds(2)));
+  summary.far_links[0].down = true;
+  summary.far_links[0].lanes = 0;
+  summary.far_links[0].down_ns = 500'000'000;
+  scene.status.hear({12}, summary, at(seconds(2)));
+  const std::string text = scene.look(seconds(3));
+  const std::string far = text.substr(text.find("\"far_links\""));
+  CHECK(has(far, R"("far_links":[{"rank":2,"peer":0,"state":"cut","relayed":true,"lanes":0,)"));
+  CHECK(has(far, R"("cut_why":"stalled","cut_s":91,"down_s":1.5},{"rank":0,"peer":2,)"
+                 R"("state":"mended","relayed":false,"lanes":4,"control":"bbr",)"
+                 R"("bytes_per_s":12500000,"rtt_s":0.0402,"sent_again_bytes":65536,"resumed":1,)"
+                 R"("cuts":3,"recent_cuts":2,"cut_why":"stalled","cut_s":4,"down_s":null},)"));
+  CHECK(has(far, R"({"rank":1,"peer":0,"state":"well","relayed":true,)"));
+  CHECK(has(far, R"("cut_why":"","cut_s":null,"down_s":null}],"far_links_left_out":0)"));
+  // What one says that is gone is not how it is.
+  scene.contacts[{12}] = {Contacted::kGone};
+  CHECK(has(scene.look(seconds(4)), R"("far_links":[{"rank":0,"peer":2,)"));
+}
+
+TEST_CASE("a relay's numbers are in the status and the metrics of the process that is one") {
+  ThreeRanks scene;
+  CHECK(count(scene.look(seconds(1)), "\"relay\"") == 0);
+  health::RelayNumbers relay{5, 1, 2, 7, 4096, {}};
+  relay.refused[static_cast<std::size_t>(health::RelayRefusal::kFull)] = 3;
+  scene.status.set_relay(relay);
+  CHECK(has(scene.look(seconds(1)),
+            R"("relay":{"members":5,"waiting":1,"pairs":2,"joined":7,"passed_bytes":4096,)"
+            R"("refused":{"malformed":0,"token":0,"taken":0,"full":3,"absent":0,"revoked":0}})"));
+  metrics::TextEncoder out(metrics::TextFormat::kPlain);
+  scene.status.write_metrics(out);
+  const std::string text = out.take();
+  CHECK(has(text, "holdfast_relay_pairs 2\n"));
+  CHECK(has(text, "holdfast_relay_passed_bytes_total 4096\n"));
+  CHECK(has(text, "holdfast_relay_refused_total{why=\"full\"} 3\n"));
 }
 
 TEST_CASE("what peers say of themselves is text, whatever it holds") {

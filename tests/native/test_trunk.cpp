@@ -350,6 +350,87 @@ TEST_CASE("a goodbye counts when all that was sent before it has come") {
   CHECK(link.closed_by_peer());
 }
 
+TEST_CASE("a trunk tells how it is: lanes, cuts by reason, and since when it is down") {
+  LinkMeter meter;
+  const Instant begun{std::chrono::seconds(1000)};
+  TrunkPair pair;
+  pair.a->set_meter(&meter);
+  pair.join();
+  pair.settle();
+  pair.a->look(begun);
+  const TrunkMeter& told = meter.trunk;
+  CHECK(told.stands.value() == 1);
+  CHECK(told.lanes.value() == 2);
+  CHECK(told.last_cut_ns.value() == 0);
+  CHECK(told.down_since_ns.value() == 0);
+
+  pair.wires[1]->cut();
+  pair.settle();
+  pair.a->look(begun + std::chrono::seconds(1));
+  CHECK(told.lanes.value() == 1);
+  CHECK(told.cuts[static_cast<std::size_t>(LaneCut::kReset)].value() == 1);
+  CHECK(static_cast<LaneCut>(told.last_cut.value()) == LaneCut::kReset);
+  CHECK(told.last_cut_ns.value() == (begun + std::chrono::seconds(1)).since_origin.count());
+  CHECK(told.recent_cuts.value() == 1);
+
+  pair.wires[0]->cut();
+  pair.settle();
+  pair.a->look(begun + std::chrono::seconds(2));
+  pair.a->look(begun + std::chrono::seconds(3));
+  CHECK(told.lanes.value() == 0);
+  CHECK(told.recent_cuts.value() == 2);
+  CHECK(told.down_since_ns.value() == (begun + std::chrono::seconds(2)).since_origin.count());
+
+  pair.join();
+  pair.settle();
+  pair.a->look(begun + std::chrono::seconds(4));
+  CHECK(told.down_since_ns.value() == 0);
+  CHECK(told.resumed.value() == 1);
+  pair.a->look(begun + std::chrono::seconds(2) + kRecentCut);
+  CHECK(told.recent_cuts.value() == 0);
+
+  pair.a->sever({Code::kPeerLost, "it leaves"});
+  CHECK(told.stands.value() == 0);
+}
+
+TEST_CASE("a peer that has said goodbye cuts nothing, and one that just closes does") {
+  const auto closed = static_cast<std::size_t>(LaneCut::kClosed);
+  for (const bool says_goodbye : {true, false}) {
+    TrunkPair pair;
+    if (says_goodbye) pair.a->session().send_control(FrameKind::kGoodbye, {}, {}, {});
+    pair.settle();
+    pair.a->sever({Code::kPeerLost, "it leaves"});
+    pair.settle();
+    CHECK(pair.b->measured().trunk.cuts[closed].value() == (says_goodbye ? 0 : 1));
+  }
+}
+
+TEST_CASE("a direct lane takes the place of one through a relay, and that is no cut") {
+  TrunkPair pair;
+  auto [left, right] = pair.connect();
+  left.relayed = right.relayed = true;
+  pair.a->renew(std::move(left));
+  pair.b->renew(std::move(right));
+  pair.settle();
+  CHECK(pair.a->is_relayed());
+  pair.join();
+  pair.settle();
+  CHECK_FALSE(pair.a->is_relayed());
+  for (const TrunkLink* each : {pair.a.get(), pair.b.get()}) {
+    for (const auto& cut : each->measured().trunk.cuts) CHECK(cut.value() == 0);
+  }
+}
+
+TEST_CASE("what the system says of a connection has a name") {
+  CHECK(lane_cut_name(lane_cut_of(0)) == "closed");
+  CHECK(lane_cut_name(lane_cut_of(ECONNRESET)) == "reset");
+  CHECK(lane_cut_name(lane_cut_of(ETIMEDOUT)) == "timeout");
+  CHECK(lane_cut_name(lane_cut_of(EBADMSG)) == "altered");
+  CHECK(lane_cut_name(lane_cut_of(ENOBUFS)) == "error");
+  CHECK(kTcpControls[tcp_control_index("bbr")] == "bbr");
+  CHECK(kTcpControls[tcp_control_index("a new one")] == "other");
+}
+
 // Lanes are cut, fall silent and come anew at random, in both directions at once.
 TEST_CASE("messages are whole and in order whatever becomes of the lanes") {
   for (unsigned seed = 0; seed < 60; ++seed) {

@@ -12,7 +12,7 @@ TOP = """
 A process serves these under `/metrics`, once the option `http` says where
 ([health.md](../operate/health.md)): in OpenMetrics 1.0 with exemplars where the header Accept asks
 for it, else in the text format 0.0.4. Counters begin at 0 with the process. A sample appears once
-it was counted; those without labels, and those with the label `cause`, appear from 0 on.
+it was counted; those without labels, and those with the label `cause` or `why`, appear from 0 on.
 """
 
 LABELS = (
@@ -22,6 +22,11 @@ LABELS = (
     "`codec` is a name of [codecs.md](codecs.md), `method` that of a "
     "[reducer or optimiser](python/compress.md).",
     "A process in several worlds shows epoch, members and rank of the one that changed last.",
+)
+
+RELAY = (
+    "`holdfast relay --http HOST:PORT` serves `holdfast_build_info` and those `holdfast_relay_...` "
+    "that a coordinator serves, which has them of its own relay, where it has a secret."
 )
 
 PATHS = (
@@ -55,4 +60,5 @@ def page(_: str) -> str:
         "`world` is the name of a job or an elastic group; `holdfast_build_info` is the same."
     )
     rows = [row for row in _core.metric_rows(coordinator=True) if row[0] != "holdfast_build"]
-    return text + "".join(entry(row) for row in rows)
+    text += "".join(entry(row) for row in rows)
+    return text + section("Of a relay") + paragraph(RELAY)

@@ -15,10 +15,13 @@ seconds; shares are parts of the time from 0 to 1, as they were over the last se
 
 TITLES = {
     "": "Of who answers",
+    "relay": "`relay`: the coordinator's own",
+    "relay.refused": "`relay.refused`: callers that it has refused, by reason",
     "worlds[]": "`worlds[]`: each job or group",
     "worlds[].map": "`worlds[].map`: the map of links by which it plans",
     "worlds[].ranks[]": "`worlds[].ranks[]`: each rank",
     "worlds[].links[]": "`worlds[].links[]`: whom a rank waits for",
+    "worlds[].far_links[]": "`worlds[].far_links[]`: trunks, and links through a relay",
     "worlds[].stragglers[]": "`worlds[].stragglers[]`: whom the others wait for",
     "worlds[].epochs[]": "`worlds[].epochs[]`: the last 64 views",
     "events[]": "`events[]`: the last 128 events",
@@ -26,6 +29,8 @@ TITLES = {
 
 NUMBERS = "once its numbers have come"
 MAPPED = "of a group that has one"
+FAR = "where there are any"
+RELAYS = "of a coordinator with a secret"
 
 STATES = """`vacant` (nobody has had it), `well` (heard of, ops can run), `changing` (a change of
 view is under way), `failed` (its group has failed, or it was voted out), `unheard` (in the view,
@@ -46,6 +51,19 @@ FIELDS = [
     ),
     Field("heartbeat_s", "number", "the time between two signs of life, option `heartbeat`."),
     Field("sickness", "text", "what is wrong with the process; empty: nothing."),
+    Field("relay", "object", "what it passes on.", RELAYS),
+    Field("relay.members", "integer", "members that are registered there."),
+    Field("relay.waiting", "integer", "callers that wait for a member to pick up."),
+    Field("relay.pairs", "integer", "pairs that are connected through it now."),
+    Field("relay.joined", "integer", "pairs that it has connected."),
+    Field("relay.passed_bytes", "integer", "what it has passed on."),
+    Field("relay.refused", "object", "how many callers it has refused."),
+    Field("relay.refused.malformed", "integer", "they do not speak the relay's protocol."),
+    Field("relay.refused.token", "integer", "they have none that counts."),
+    Field("relay.refused.taken", "integer", "the member is registered by another token."),
+    Field("relay.refused.full", "integer", "there are too many."),
+    Field("relay.refused.absent", "integer", "whom they want is not there."),
+    Field("relay.refused.revoked", "integer", "their token stopped counting."),
     Field("worlds[]", "list", "the worlds that it decides for, or is in; by name."),
     Field("events[]", "list", "what came and went, the oldest first."),
     Field("worlds[].name", "text", "the name of the job or group."),
@@ -59,6 +77,14 @@ FIELDS = [
     Field("worlds[].ranks_left_out", "integer", "ranks beyond those: well, and waited for least."),
     Field("worlds[].links[]", "list", "at most 1024, those with the most wait first."),
     Field("worlds[].links_left_out", "integer", "links beyond those."),
+    Field(
+        "worlds[].far_links[]",
+        "list",
+        "at most 256, those that are cut first, then those that were cut last; of a rank at most "
+        "16.",
+        FAR,
+    ),
+    Field("worlds[].far_links_left_out", "integer", "far links beyond those 256.", FAR),
     Field(
         "worlds[].stragglers[]",
         "list",
@@ -118,6 +144,47 @@ FIELDS = [
     Field("worlds[].links[].sent_bytes", "integer", "bytes on the link, from the rank."),
     Field("worlds[].links[].received_bytes", "integer", "bytes on the link, to the rank."),
     Field("worlds[].links[].bytes_per_s", "number", "how fast both grow."),
+    Field("worlds[].far_links[].rank", "integer", "the rank that tells of it."),
+    Field("worlds[].far_links[].peer", "integer or text", 'the other one, or `"other"`.'),
+    Field(
+        "worlds[].far_links[].state",
+        "text",
+        "`well`, `cut` (it has no connection now) or `mended` (it lost one within the last "
+        "minute).",
+    ),
+    Field("worlds[].far_links[].relayed", "flag", "whether it goes through a relay."),
+    Field("worlds[].far_links[].lanes", "integer", "its connections."),
+    Field(
+        "worlds[].far_links[].control",
+        "text",
+        "the congestion control by which it carries data, as Linux calls it; `bbr+cubic` while "
+        "two are tried; empty: not known.",
+    ),
+    Field(
+        "worlds[].far_links[].bytes_per_s",
+        "integer",
+        "what it delivered when it was last full; 0: not known.",
+    ),
+    Field("worlds[].far_links[].rtt_s", "number", "its smoothed round trip; 0: not known."),
+    Field(
+        "worlds[].far_links[].sent_again_bytes",
+        "integer",
+        "what was sent again because a connection was lost.",
+    ),
+    Field(
+        "worlds[].far_links[].resumed",
+        "integer",
+        "how often it went on after all its connections had broken.",
+    ),
+    Field("worlds[].far_links[].cuts", "integer", "connections that were lost."),
+    Field("worlds[].far_links[].recent_cuts", "integer", "those of the last minute, at most 32."),
+    Field(
+        "worlds[].far_links[].cut_why",
+        "text",
+        "of the last one, as in `holdfast_link_cuts_total`; empty: there was none.",
+    ),
+    Field("worlds[].far_links[].cut_s", "number or null", "how long ago that was."),
+    Field("worlds[].far_links[].down_s", "number or null", "for how long it has been cut."),
     Field("worlds[].stragglers[].rank", "integer", "the rank."),
     Field("worlds[].stragglers[].host", "text", "its host."),
     Field(

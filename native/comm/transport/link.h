@@ -41,8 +41,13 @@ class Link {
     pass_on(meter_->round_trip_ns, meter->round_trip_ns);
     pass_on(meter_->least_round_trip_ns, meter->least_round_trip_ns);
     pass_on(meter_->bytes_per_s, meter->bytes_per_s);
+    pass_on(meter_->relayed, meter->relayed);
+    leave_meter();
     meter_ = meter;
   }
+  // Whether the link goes through a relay, for its meter.
+  void show_relayed(bool relayed) { meter_->relayed.set(relayed ? 1 : 0); }
+  void count_way_out_of_relay() { meter_->went_direct.add(1); }
   // What has been measured of the path so far; zeros where nothing is measured.
   const LinkMeter& measured() const { return *meter_; }
 
@@ -64,6 +69,11 @@ class Link {
     if (status_.is_ok()) status_ = std::move(why);
   }
   void recover() { status_ = Status::ok(); }
+  // What it says of the present is no longer so.
+  void leave_meter() {
+    meter_->relayed.set(0);
+    meter_->trunk.end();
+  }
 
  private:
   LinkMeter own_meter_;  // until another is set

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/metrics/instruments.h"
+#include "comm/transport/trunk/trunk_meter.h"
 
 namespace holdfast::comm {
 
@@ -12,12 +13,9 @@ struct LinkMeter {
   metrics::Gauge round_trip_ns;        // 0: not known
   metrics::Gauge least_round_trip_ns;  // likewise
   metrics::Gauge bytes_per_s;          // likewise
-  // Of a trunk; 0 where the link is one connection.
-  metrics::Gauge is_trunk;
-  metrics::Gauge lanes;
-  metrics::Counter sent_again;  // bytes
-  metrics::Counter lanes_lost;  // connections that broke, or were given up
-  metrics::Counter resumed;     // how often the link went on after all had
+  metrics::Gauge relayed;              // 1: it goes through a relay
+  metrics::Counter went_direct;        // how often it left a relay for a direct way
+  TrunkMeter trunk;
 };
 
 }  // namespace holdfast::comm

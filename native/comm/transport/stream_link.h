@@ -46,6 +46,7 @@ class TrunkLink;
 
 class StreamLink : public Link {
  public:
+  ~StreamLink() override { leave_meter(); }
   // The descriptor that a poller watches, edge-triggered, for reading and writing; negative: the
   // link is severed. A link of several connections returns an epoll descriptor that has them all.
   virtual int fd() const = 0;

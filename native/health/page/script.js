@@ -138,6 +138,33 @@ function list(world, measure) {
   });
 }
 
+const kFarMood = { cut: "bad", mended: "warn", well: "well" };
+
+function farState(link) {
+  if (link.state === "cut") return "cut for " + age(link.down_s) + ": " + link.cut_why;
+  if (link.state === "mended") return "cut " + age(link.cut_s) + " ago: " + link.cut_why;
+  return link.state;
+}
+
+function farRow(link) {
+  const row = make("tr", undefined, kFarMood[link.state] ?? "warn");
+  row.dataset.rank = link.rank;
+  row.dataset.peer = link.peer;
+  const add = (text, className) => row.append(make("td", text, className));
+  add(link.rank + " – " + link.peer);
+  add(farState(link), "state");
+  add(link.relayed ? "relay" : "direct");
+  add(link.lanes);
+  add(link.control);
+  add((1000 * link.rtt_s).toPrecision(3) + " ms");
+  add(short(link.bytes_per_s));
+  add(short(link.sent_again_bytes));
+  add(link.cuts);
+  row.lastChild.title = link.recent_cuts + " in the last minute; resumed " + link.resumed +
+      " times";
+  return row;
+}
+
 function epochs(world, now) {
   const views = world.epochs;
   if (!views.length) return [];
@@ -199,6 +226,11 @@ function showWorld(world, now) {
   at(".links").classList.toggle("many", !many && world.size > 20);
   at(".links-more").textContent =
       world.links_left_out ? world.links_left_out + " more links, with less" : "";
+  const far = world.far_links ?? [];
+  at(".far").hidden = !far.length;
+  at(".far tbody").replaceChildren(...far.slice(0, kListed).map(farRow));
+  const farMore = (world.far_links_left_out ?? 0) + Math.max(0, far.length - kListed);
+  at(".far-more").textContent = farMore ? farMore + " more far links, cut longer ago or never" : "";
   const slow = world.stragglers.map((one) => make("li", "rank " + one.rank + " on " + one.host +
       ": the others wait for it " + percent(one.waited_for) + " of their time (" + one.waiters +
       (one.waiters === 1 ? " rank" : " ranks") + " more than 5%)"));

@@ -7,6 +7,9 @@
 #include "runtime/rendezvous/sealer.h"
 
 namespace holdfast::runtime {
+
+using health::RelayRefusal;
+
 namespace {
 
 // A token that is revoked, or too old, connects nobody for longer.
@@ -84,8 +87,9 @@ void RelayCore::hear(Line line, std::span<const std::byte> bytes, Instant now) {
     const std::size_t count = std::min(state.in.size(), kRelayMagic.size());
     if (!std::equal(state.in.begin(), state.in.begin() + static_cast<std::ptrdiff_t>(count),
                     kRelayMagic.begin())) {
-      return refuse(line, state, RelayVerdict::kRefused,
-                    "this is a relay of Holdfast's, and speaks its protocol alone");
+      return refuse(line, state,
+                    {RelayVerdict::kRefused, RelayRefusal::kMalformed,
+                     "this is a relay of Holdfast's, and speaks its protocol alone"});
     }
     if (count < kRelayMagic.size()) return;
     state.in.erase(state.in.begin(), state.in.begin() + static_cast<std::ptrdiff_t>(count));
@@ -103,13 +107,15 @@ void RelayCore::hear_preface(Line line, LineState& state, Instant now) {
   const std::size_t size =
       std::to_integer<std::size_t>(state.in[0]) | std::to_integer<std::size_t>(state.in[1]) << 8;
   if (size > kMaxPrefaceBytes || state.in.size() > size + 2) {
-    return refuse(line, state, RelayVerdict::kRefused, "malformed preface");
+    return refuse(line, state,
+                  {RelayVerdict::kRefused, RelayRefusal::kMalformed, "malformed preface"});
   }
   if (state.in.size() < size + 2) return;
   const auto sealed = parse_preface(std::span(state.in).subspan(2));
   state.in = {};
   if (!sealed.is_ok()) {
-    return refuse(line, state, RelayVerdict::kRefused, sealed.status().message());
+    return refuse(line, state,
+                  {RelayVerdict::kRefused, RelayRefusal::kMalformed, sealed.status().message()});
   }
   const Preface& preface = sealed.value().preface;
   auto claims = secure::parse_claims(preface.claims);
@@ -124,7 +130,9 @@ void RelayCore::hear_preface(Line line, LineState& state, Instant now) {
     state.self = preface.self;
     sound = gate_.check(state.claims);
   }
-  if (!sound.is_ok()) return refuse(line, state, RelayVerdict::kRefused, sound.message());
+  if (!sound.is_ok()) {
+    return refuse(line, state, {RelayVerdict::kRefused, RelayRefusal::kToken, sound.message()});
+  }
   carry_out(line, state, preface, now);
 }
 
@@ -145,13 +153,15 @@ void RelayCore::register_member(Line line, LineState& state, Instant now) {
   const auto known = members_.find(name);
   if (known != members_.end()) {
     if (lines_.at(known->second).party != state.party) {
-      return refuse(line, state, RelayVerdict::kRefused,
-                    "the member is registered by another token");
+      return refuse(line, state,
+                    {RelayVerdict::kRefused, RelayRefusal::kTaken,
+                     "the member is registered by another token"});
     }
     hang_up(known->second);
   }
   if (!has_room(state, LineStage::kRegistered, limits_.registered)) {
-    return refuse(line, state, RelayVerdict::kFull, "too many members are registered");
+    return refuse(line, state,
+                  {RelayVerdict::kFull, RelayRefusal::kFull, "too many members are registered"});
   }
   settle(line, state, LineStage::kRegistered);
   members_[name] = line;
@@ -168,10 +178,12 @@ void RelayCore::register_member(Line line, LineState& state, Instant now) {
 void RelayCore::call(Line line, LineState& state, Instant now) {
   const auto member = members_.find({state.claims.run, state.wanted});
   if (member == members_.end()) {
-    return refuse(line, state, RelayVerdict::kAbsent, "the member is not registered here");
+    return refuse(
+        line, state,
+        {RelayVerdict::kAbsent, RelayRefusal::kAbsent, "the member is not registered here"});
   }
   if (!has_room(state, LineStage::kWaiting, limits_.waiting)) {
-    return refuse(line, state, RelayVerdict::kFull, "too many calls wait");
+    return refuse(line, state, {RelayVerdict::kFull, RelayRefusal::kFull, "too many calls wait"});
   }
   random_(state.ticket);
   settle(line, state, LineStage::kWaiting);
@@ -184,16 +196,19 @@ void RelayCore::pick_up(Line line, LineState& state) {
   const auto waits = calls_.find(state.ticket);
   LineState* caller = waits == calls_.end() ? nullptr : &lines_.at(waits->second);
   if (caller == nullptr || caller->claims.run != state.claims.run || caller->wanted != state.self) {
-    return refuse(line, state, RelayVerdict::kAbsent, "nobody waits with this ticket");
+    return refuse(line, state,
+                  {RelayVerdict::kAbsent, RelayRefusal::kAbsent, "nobody waits with this ticket"});
   }
   const Line calling = waits->second;
   if (!has_room(state, LineStage::kJoined, limits_.joined) ||
       !has_room(*caller, LineStage::kJoined, limits_.joined)) {
-    refuse(calling, *caller, RelayVerdict::kFull, "too many are connected");
-    return refuse(line, state, RelayVerdict::kFull, "too many are connected");
+    refuse(calling, *caller, {RelayVerdict::kFull, RelayRefusal::kFull, "too many are connected"});
+    return refuse(line, state,
+                  {RelayVerdict::kFull, RelayRefusal::kFull, "too many are connected"});
   }
   settle(calling, *caller, LineStage::kJoined);
   settle(line, state, LineStage::kJoined);
+  ++joined_;
   caller->other = line;
   state.other = calling;
   acts_.push_back(SayTo{calling, encode_verdict(RelayVerdict::kDone, "")});
@@ -219,16 +234,18 @@ void RelayCore::knock(Line line, LineState& state, const Preface& preface) {
   hang_up(line);
 }
 
-void RelayCore::refuse(Line line, LineState& state, RelayVerdict verdict, const std::string& why) {
-  ++refused_;
+void RelayCore::refuse(Line line, LineState& state, RefusalWords words) {
+  ++refused_[static_cast<std::size_t>(words.kind)];
   CallerFacts facts;
   if (!state.claims.run.empty()) {
     facts.run = state.claims.run;
     if (!state.party.empty()) facts.token = state.party;
   }
   // Who is not there yet is called again; that is no refusal to be looked into.
-  if (verdict != RelayVerdict::kAbsent) acts_.push_back(Note{line, why, std::move(facts)});
-  acts_.push_back(SayTo{line, encode_verdict(verdict, why)});
+  if (words.verdict != RelayVerdict::kAbsent) {
+    acts_.push_back(Note{line, words.why, std::move(facts)});
+  }
+  acts_.push_back(SayTo{line, encode_verdict(words.verdict, words.why)});
   hang_up(line);
 }
 
@@ -268,7 +285,8 @@ void RelayCore::tick(Instant now) {
     const auto found = lines_.find(line);
     if (found == lines_.end()) continue;
     if (found->second.stage == LineStage::kWaiting) {
-      refuse(line, found->second, RelayVerdict::kAbsent, "the member did not pick up in time");
+      refuse(line, found->second,
+             {RelayVerdict::kAbsent, RelayRefusal::kAbsent, "the member did not pick up in time"});
     } else {
       hang_up(line);
     }
@@ -286,6 +304,7 @@ void RelayCore::review(Instant now) {
   for (const Line line : refused) {
     const auto found = lines_.find(line);
     if (found == lines_.end()) continue;
+    ++refused_[static_cast<std::size_t>(RelayRefusal::kRevoked)];
     acts_.push_back(Note{line, "its token does not count any more", {}});
     hang_up(line);
   }
@@ -293,7 +312,7 @@ void RelayCore::review(Instant now) {
 
 RelayCore::LineCounts RelayCore::counts() const {
   return {all_[index(LineStage::kRegistered)], all_[index(LineStage::kWaiting)],
-          all_[index(LineStage::kJoined)] / 2, refused_};
+          all_[index(LineStage::kJoined)] / 2, joined_, refused_};
 }
 
 }  // namespace holdfast::runtime

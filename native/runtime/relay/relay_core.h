@@ -5,6 +5,7 @@
 // Why: docs/decisions/0169-who-cannot-be-called-calls.md
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "health/far/relay_numbers.h"
 #include "runtime/audit_log.h"
 #include "runtime/relay/preface.h"
 #include "runtime/rendezvous/waiting_room.h"
@@ -84,7 +86,8 @@ class RelayCore {
     std::size_t registered = 0;
     std::size_t waiting = 0;
     std::size_t pairs = 0;
-    std::uint64_t refused = 0;
+    std::uint64_t joined = 0;  // pairs, in all
+    std::array<std::uint64_t, health::kRelayRefusals> refused{};
   };
 
   // `random`: fills bytes that nobody can guess.
@@ -141,7 +144,12 @@ class RelayCore {
   void call(Line line, LineState& state, Instant now);
   void pick_up(Line line, LineState& state);
   void knock(Line line, LineState& state, const Preface& preface);
-  void refuse(Line line, LineState& state, RelayVerdict verdict, const std::string& why);
+  struct RefusalWords {
+    RelayVerdict verdict;
+    health::RelayRefusal kind;
+    std::string why;
+  };
+  void refuse(Line line, LineState& state, RefusalWords words);
   void hang_up(Line line);
   void review(Instant now);
 
@@ -156,7 +164,8 @@ class RelayCore {
   std::map<std::string, std::array<std::size_t, kStages>> by_address_;
   std::map<std::string, std::array<std::size_t, kStages>> by_party_;
   std::array<std::size_t, kStages> all_{};
-  std::uint64_t refused_ = 0;
+  std::uint64_t joined_ = 0;
+  std::array<std::uint64_t, health::kRelayRefusals> refused_{};
   Instant next_review_{};
   std::vector<Act> acts_;
 };

@@ -108,6 +108,10 @@ void RelayServer::adopt(int fd) {
   [[maybe_unused]] const ssize_t written = ::write(interrupt_, &one, sizeof one);
 }
 
+health::RelayNumbers RelayServer::RelayCounts::numbers() const {
+  return {lines.registered, lines.waiting, lines.pairs, lines.joined, passed, lines.refused};
+}
+
 RelayServer::RelayCounts RelayServer::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;

@@ -35,6 +35,7 @@ class RelayServer {
   struct RelayCounts {
     RelayCore::LineCounts lines;
     std::uint64_t passed = 0;  // bytes, of all pairs
+    health::RelayNumbers numbers() const;
   };
 
   static Result<std::unique_ptr<RelayServer>> start(RelayRules rules);

@@ -55,6 +55,12 @@ Result<std::vector<std::string>> resolve_relay(const std::string& host) {
 
 }  // namespace
 
+void Peer::set_relayed(bool relays) {
+  if (relayed && !relays) control->count_way_out_of_relay();
+  relayed = relays;
+  control->show_relayed(relays);
+}
+
 // A coordinator is a relay; a member has one where it has a secret or a token.
 Status Runtime::start_reach(Doorman::Rules& rules) {
   if (parts_.gatekeeper) {

@@ -13,6 +13,7 @@ from ranks import kill
 from waiting import eventually
 
 from holdfast import _core
+from holdfast.cli import main
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from reference import flight_record, status_json
@@ -21,14 +22,27 @@ from reference.metrics import sample_name
 
 
 def test_documents_have_the_fields_of_their_pages(tmp_path: Path) -> None:
-    """Three ranks over TCP with a map; the last of which is waited for, and one of which dies."""
+    """Three ranks over TCP with a map; the last of which is waited for, and one of which dies.
+
+    Their links are trunks, and the coordinator, which has a secret, is a relay.
+    """
     chart = tmp_path / "map.json"
     chart.write_text('{"format": 1, "ranks": 3, "gbit_per_s": 1, "alpha_us": 50}')
-    env = {"HOLDFAST_TRANSPORTS": "tcp", "HOLDFAST_TOPOLOGY": str(chart)}
+    secret = tmp_path / "job.secret"
+    assert main(["secret", str(secret)]) == 0
+    env = {
+        "HOLDFAST_TRANSPORTS": "tcp",
+        "HOLDFAST_TRUNK": "on",
+        "HOLDFAST_TOPOLOGY": str(chart),
+        "HOLDFAST_SECRET_FILE": str(secret),
+    }
     with Job(tmp_path, "work_until_stopped", 3, **env) as job:
         job.heard()
         eventually(
-            lambda: {"links", "stragglers", "map"} <= {k for k, v in job.world().items() if v}
+            lambda: (
+                {"links", "stragglers", "map", "far_links"}
+                <= {k for k, v in job.world().items() if v}
+            )
         )
         before = job.status()
         eventually(lambda: "wait" in page(job.where[0], "/metrics")[1])

@@ -48,6 +48,7 @@ def test_a_killed_rank_turns_red_within_two_seconds(tmp_path: Path, browser: Bro
         browser.open(f"http://{job.pages}/")
         browser.until("document.querySelectorAll('.ranks tr.well').length === 4")
         assert states(browser) == ["well"] * 4
+        assert browser.value("document.querySelector('.far').hidden")
         # All wait for the last rank: its column is the darkest, and it is named.
         browser.until("document.querySelector('.stragglers').textContent.startsWith('rank 3 on')")
         heat = "(cell) => Number(cell.style.getPropertyValue('--heat'))"
@@ -79,7 +80,7 @@ def test_a_killed_rank_turns_red_within_two_seconds(tmp_path: Path, browser: Bro
 @chromium
 def test_the_page_shows_what_the_metrics_say(tmp_path: Path, browser: Browser) -> None:
     """A host that has a name like markup stays text."""
-    env = {"HOLDFAST_TRANSPORTS": "tcp", "HOLDFAST_HOST_ID": HOSTILE}
+    env = {"HOLDFAST_TRANSPORTS": "tcp", "HOLDFAST_HOST_ID": HOSTILE, "HOLDFAST_TRUNK": "on"}
     with Job(tmp_path, "work_and_rest", 3, **env) as job:
         for r in range(3):
             await_file(tmp_path / f"rests.{r}")
@@ -123,8 +124,23 @@ def test_the_page_shows_what_the_metrics_say(tmp_path: Path, browser: Browser) -
         assert browser.value("document.querySelectorAll('.ranks b').length") == 0
         assert browser.value(f"{row(0)}.cells[2].textContent") == HOSTILE
         assert browser.value("document.title") == "Holdfast"
+        look_at_far_links(browser)
         look_is_good(browser)
         job.stop()
+
+
+def look_at_far_links(browser: Browser) -> None:
+    """All links are trunks here, and each is told by both of its ranks."""
+    rows = "[...document.querySelectorAll('.far tbody tr')]"
+    assert not browser.value("document.querySelector('.far').hidden")
+    assert set(browser.value(f"{rows}.map((row) => row.dataset.rank + row.dataset.peer)")) == {
+        *("01", "02", "10", "12", "20", "21")
+    }
+    first = browser.value(f"[...{rows}[0].cells].map((cell) => cell.textContent)")
+    assert first[1:3] == ["well", "direct"]
+    assert first[3] in ("1", "2", "3")
+    assert first[5].endswith(" ms")
+    assert first[8] == "0"
 
 
 def look_is_good(browser: Browser) -> None:

@@ -27,6 +27,9 @@ class LaneSocket final : public LaneStream {
   void hang_up() override;
   bool look(TcpPath& path) const override;
   bool set_control(LaneControl control) override;
+  std::string_view control_name() const override {
+    return control_ == LaneControl::kBbr ? "bbr" : std::string_view(system_control_);
+  }
   bool is_relayed() const override { return connection_.relayed; }
 
  private:

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/net/tcp_path.h"
@@ -46,6 +47,8 @@ class LaneStream {
   virtual bool look(TcpPath& path) const = 0;
   // False: this process may not have it, or it has it already.
   virtual bool set_control(LaneControl control) = 0;
+  // The one that it has, as Linux calls it; empty: not known.
+  virtual std::string_view control_name() const { return {}; }
   // Whether it goes through a relay.
   virtual bool is_relayed() const { return false; }
 };

@@ -41,12 +41,13 @@ bool TrunkLane::on_received(ssize_t count, std::size_t asked) {
     readable_ = errno == EINTR;
     return false;
   }
+  const LaneCut cut = lane_cut_of(count == 0 ? 0 : errno);
   if (count == 0) {
-    fail({Code::kPeerLost, "connection closed by the peer"});
-  } else if (errno == EBADMSG) {
-    fail({Code::kPeerLost, "what came over the connection is not what was sent"});
+    fail({Code::kPeerLost, "connection closed by the peer"}, cut);
+  } else if (cut == LaneCut::kAltered) {
+    fail({Code::kPeerLost, "what came over the connection is not what was sent"}, cut);
   } else {
-    fail({Code::kPeerLost, std::string("receive: ") + std::strerror(errno)});
+    fail({Code::kPeerLost, std::string("receive: ") + std::strerror(errno)}, cut);
   }
   return false;
 }
@@ -71,7 +72,8 @@ bool TrunkLane::fill() {
   if (!on_received(got, asked)) {
     // What the peer sent before it closed has been read.
     if (write_error_ != 0) {
-      fail({Code::kPeerLost, std::string("send: ") + std::strerror(write_error_)});
+      fail({Code::kPeerLost, std::string("send: ") + std::strerror(write_error_)},
+           lane_cut_of(write_error_));
     }
     return false;
   }
@@ -177,6 +179,16 @@ void TrunkLane::on_written(std::size_t bytes) {
   if (next_out_ < out_.size()) return;
   out_.clear();
   next_out_ = 0;
+}
+
+void show_lanes(std::span<const std::unique_ptr<TrunkLane>> lanes, TrunkMeter& meter) {
+  meter.lanes.set(static_cast<std::int64_t>(lanes.size()));
+  std::int64_t controls = 0;
+  for (const auto& lane : lanes.subspan(lanes.size() > 1 ? 1 : 0)) {
+    const std::string_view name = lane->control_name();
+    if (!name.empty()) controls |= std::int64_t{1} << tcp_control_index(name);
+  }
+  if (controls != 0) meter.controls.set(controls);
 }
 
 }  // namespace holdfast::comm

@@ -7,12 +7,15 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "comm/transport/frame_order.h"
 #include "comm/transport/trunk/lane_header.h"
 #include "comm/transport/trunk/lane_stream.h"
 #include "comm/transport/trunk/sent_frames.h"
+#include "comm/transport/trunk/trunk_meter.h"
 
 namespace holdfast::comm {
 
@@ -38,11 +41,13 @@ class TrunkLane {
   bool is_stalled() const { return path_.timeouts > 0; }
   void hang_up();
   LaneControl control() const { return control_; }
+  std::string_view control_name() const { return stream_->control_name(); }
   // Where the system does not let this process have it, the lane keeps the system's.
   void set_control(LaneControl control);
 
   // Not ok: the connection has ended, or what came is not what a peer sends.
   const Status& status() const { return status_; }
+  LaneCut cut() const { return cut_; }  // after that: why it has
   void set_readable() { readable_ = true; }
   void set_writable() { blocked_ = false; }
   // Whether the other side has said anything over this lane.
@@ -73,13 +78,16 @@ class TrunkLane {
   void on_written(std::size_t bytes);
   bool on_received(ssize_t count, std::size_t asked);
   void on_write_error();
-  void fail(Status why) {
-    if (status_.is_ok()) status_ = std::move(why);
+  void fail(Status why, LaneCut cut = LaneCut::kError) {
+    if (!status_.is_ok()) return;
+    status_ = std::move(why);
+    cut_ = cut;
   }
 
   const LaneId id_;
   std::unique_ptr<LaneStream> stream_;
   Status status_;
+  LaneCut cut_ = LaneCut::kError;
   TcpPath path_;
   LaneControl control_ = LaneControl::kSystem;
   bool readable_ = true;
@@ -98,5 +106,9 @@ class TrunkLane {
   std::optional<LaneArrival> coming_;  // whose payload has not come whole
   std::size_t come_ = 0;               // bytes of it
 };
+
+// Tells how many lanes a trunk has, and by which congestion controls they carry bulk: the first one
+// does only where it is alone.
+void show_lanes(std::span<const std::unique_ptr<TrunkLane>> lanes, TrunkMeter& meter);
 
 }  // namespace holdfast::comm

@@ -65,6 +65,7 @@ void TrunkLink::reset() {
 void TrunkLink::sever(Status why) {
   fail(std::move(why));
   lanes_.clear();
+  meter()->trunk.end();
 }
 
 void TrunkLink::renew(Connection connection) {
@@ -92,10 +93,11 @@ void TrunkLink::join(std::unique_ptr<LaneStream> stream) {
   for (std::size_t i = lanes_.size(); i-- > 0;) {
     lanes_[i]->look();
     const bool detour = lanes_[i]->is_relayed() && !stream->is_relayed();
-    if (lanes_[i]->is_stalled() || detour) drop(i);
+    const auto why = lanes_[i]->is_stalled() ? std::optional(LaneCut::kStalled) : std::nullopt;
+    if (why || detour) drop(i, why);
   }
   while (lanes_.size() >= std::max(terms_.lanes, 1U) + kSurplusLanes) drop_quietest();
-  if (lanes_.empty() && last_id_ != kNoLane) meter()->resumed.add(1);
+  if (lanes_.empty() && last_id_ != kNoLane) meter()->trunk.resumed.add(1);
   auto lane = std::make_unique<TrunkLane>(++last_id_, std::move(stream));
   watch_->add(lane->id(), lane->stream());
   lane->set_control(trial_.next());
@@ -115,16 +117,16 @@ void TrunkLink::trim() {
 void TrunkLink::drop_quietest() {
   const auto quiet = [](const auto& lane) { return lane->path().quiet_ns; };
   const auto oldest = std::ranges::max_element(lanes_, {}, quiet);
-  drop(static_cast<std::size_t>(oldest - lanes_.begin()));
+  drop(static_cast<std::size_t>(oldest - lanes_.begin()), LaneCut::kSurplus);
 }
 
-void TrunkLink::drop(std::size_t place) {
+void TrunkLink::drop(std::size_t place, std::optional<LaneCut> why) {
   const LaneId id = lanes_[place]->id();
   watch_->remove(id, lanes_[place]->stream());
   lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(place));
   give_back(id);
-  meter()->lanes_lost.add(1);
   if (lanes_.empty()) resumed_ = false;
+  if (why) cuts_.add(*why, meter()->trunk);
 }
 
 void TrunkLink::drop_lost() {
@@ -132,7 +134,9 @@ void TrunkLink::drop_lost() {
     const Status& why = lanes_[i]->status();
     if (why.is_ok()) continue;
     if (why.code() == Code::kProtocolError) return sever(why);
-    drop(i);
+    // The other side ends its detour, too.
+    const bool detour = lanes_[i]->is_relayed() && !is_relayed();
+    drop(i, has_left() || detour ? std::nullopt : std::optional(lanes_[i]->cut()));
   }
   // Who has said goodbye closes its connections, and calls for no new ones.
   if (!lanes_.empty() || !has_left()) return;
@@ -347,6 +351,8 @@ void TrunkLink::look(Instant now) {
   const double path =
       static_cast<double>(growth_.rate()) * std::chrono::duration<double>(round_trip_).count();
   window_ = std::min(kMostWindow, kLeastWindow + 2 * static_cast<std::uint64_t>(path));
+  cuts_.look(now, is_down());
+  look_at_path();
 }
 
 void TrunkLink::try_controls(Instant now, bool busy) {
@@ -379,13 +385,15 @@ bool TrunkLink::has_left() const {
 void TrunkLink::give_back(LaneId lane) {
   std::uint64_t again = 0;
   for (TrunkFrames& frames : streams_) again += frames.sent.give_back(lane);
-  meter()->sent_again.add(again);
+  meter()->trunk.sent_again.add(again);
 }
 
 void TrunkLink::look_at_path() {
-  if (!status().is_ok()) return;
-  meter()->is_trunk.set(1);
-  meter()->lanes.set(static_cast<std::int64_t>(lanes_.size()));
+  if (!status().is_ok()) return meter()->trunk.end();
+  meter()->trunk.exists.set(1);
+  meter()->trunk.stands.set(1);
+  show_lanes(lanes_, meter()->trunk);
+  cuts_.show(meter()->trunk);
   if (lanes_.empty()) return;
   meter()->round_trip_ns.set(lanes_.front()->path().round_trip_ns);
   meter()->least_round_trip_ns.set(round_trip_.count());

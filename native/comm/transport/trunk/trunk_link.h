@@ -17,6 +17,7 @@
 
 #include "comm/transport/stream_link.h"
 #include "comm/transport/trunk/control_trial.h"
+#include "comm/transport/trunk/cut_log.h"
 #include "comm/transport/trunk/lane_growth.h"
 #include "comm/transport/trunk/trunk_lane.h"
 #include "comm/transport/trunk/trunk_terms.h"
@@ -111,7 +112,8 @@ class TrunkLink final : public StreamLink {
   void put(TrunkLane& lane, std::shared_ptr<const SentFrame> frame, TrunkStream which);
   void drop_lost();
   void drop_quietest();
-  void drop(std::size_t place);
+  // `why`: nothing where it is no loss.
+  void drop(std::size_t place, std::optional<LaneCut> why);
   void give_back(LaneId lane);
   void give_up_stalled();
   bool has_left() const;
@@ -128,6 +130,7 @@ class TrunkLink final : public StreamLink {
   std::array<TrunkFrames, kTrunkStreams> streams_;
   LaneGrowth growth_;
   ControlTrial trial_;
+  CutLog cuts_;
   std::uint64_t window_;  // of bulk that has not been confirmed
   bool waited_ = false;   // bulk waited for lanes or for the window since the last look
   // False: all lanes were lost, and frames wait until the other side has said what has come.
