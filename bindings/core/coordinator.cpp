@@ -119,13 +119,16 @@ void bind_relay(nb::module_& m) {
       .def_static(
           "create",
           [](const std::string& address, std::uint16_t port, const std::string& secret_file,
-             const std::string& audit_file, const std::vector<std::string>& revoked) {
-            return value_or_raise(RelayProcess::create(
-                {address, port, secret_file, audit_file, serials_of(revoked)}));
+             const std::string& audit_file, const std::vector<std::string>& revoked,
+             const std::optional<runtime::Options>& pages) {
+            return value_or_raise(
+                RelayProcess::create({address, port, secret_file, audit_file, serials_of(revoked),
+                                      pages.value_or(runtime::Options())}));
           },
           "address"_a, "port"_a, "secret_file"_a, "audit_file"_a = "",
-          "revoked"_a = std::vector<std::string>())
+          "revoked"_a = std::vector<std::string>(), "pages"_a = nb::none())
       .def_prop_ro("port", &RelayProcess::port)
+      .def_prop_ro("http_address", &RelayProcess::http_address)
       .def("counts", [](const RelayProcess& relay) { return counts_of(relay.counts()); })
       .def(
           "revoke",

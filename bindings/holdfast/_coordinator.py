@@ -13,7 +13,7 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
-from holdfast import _core, _one_host, _relay, _standby, _token
+from holdfast import _core, _one_host, _page_options, _relay, _standby, _token
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.options import Options
 
@@ -53,39 +53,6 @@ _KEEP_S = 7200.0
 _STORE_S = 10.0
 _LONGEST_S = 30 * 24 * 3600.0
 _World = tuple[str, int, list[int], int, int, str]
-
-
-def _add_pages(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--http",
-        default=None,
-        metavar="HOST:PORT",
-        help="where to serve the status page, /metrics and the others (HOLDFAST_HTTP)",
-    )
-    parser.add_argument(
-        "--http-credentials",
-        default=None,
-        metavar="FILE",
-        help="who may read the pages: lines ROLE bearer TOKEN, or ROLE basic USER PASSWORD, with "
-        "the role observer or admin (HOLDFAST_HTTP_CREDENTIALS)",
-    )
-    parser.add_argument(
-        "--http-cert",
-        default=None,
-        metavar="FILE",
-        help="certificate, in PEM, by which pages are served as https (HOLDFAST_HTTP_CERT)",
-    )
-    parser.add_argument(
-        "--http-key",
-        default=None,
-        metavar="FILE",
-        help="its key, in a file of mode 0600 (HOLDFAST_HTTP_KEY)",
-    )
-    parser.add_argument(
-        "--http-insecure",
-        action="store_true",
-        help="serve pages on more than loopback without what locks them (HOLDFAST_HTTP_INSECURE)",
-    )
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
@@ -190,7 +157,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="an elastic group begins with so many, unless its first member asks for more (1)",
     )
-    _add_pages(parser)
+    _page_options.add_arguments(parser)
     parser.add_argument(
         "--secret-file",
         default=None,
@@ -305,7 +272,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 # What an argument of the same name sets in place of a variable.
-_FILES = ("http", "http_credentials", "http_cert", "http_key", "secret_file")
+_FILES = (*_page_options.FILES, "secret_file")
 _TLS_FILES = ("tls_cert", "tls_key", "tls_ca", "tls_crl", "tls_roles")
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import signal
 import sys
 import threading
 import time
 
-from holdfast import _core, _token
+from holdfast import _core, _page_options, _token
 from holdfast.errors import ConfigError
 from holdfast.options import Options
 
 EXAMPLES = """examples:
   holdfast secret run7.secret                                 then copy it to the relay's host
   holdfast relay --listen :29401 --secret-file run7.secret
+  holdfast relay --secret-file run7.secret --http 127.0.0.1:9402    # /metrics, for Prometheus
   HOLDFAST_RELAY=relay.example.org:29401 HOLDFAST_TOKEN_FILE=run7.token python train.py
 
 Members need no open port of their own: one that cannot be called keeps a connection to the relay,
@@ -58,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a line of JSON for each caller that was refused (HOLDFAST_AUDIT_FILE)",
     )
+    _page_options.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -123,15 +126,25 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0.
     """
-    usual = Options.from_env()
+    given = Options.from_env()
+    named = {name: getattr(arguments, name) for name in _page_options.FILES}
+    usual = dataclasses.replace(
+        given,
+        http_insecure=given.http_insecure or arguments.http_insecure,
+        **{name: value for name, value in named.items() if value is not None},
+    )
     secret = usual.secret_file if arguments.secret_file is None else arguments.secret_file
     audit = usual.audit_file if arguments.audit is None else arguments.audit
     host, port = _place(arguments.listen)
-    relay = _core.Relay.create(host, port, secret, audit, _token.revoked(secret))
+    relay = _core.Relay.create(host, port, secret, audit, _token.revoked(secret), usual.native())
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     print(f"holdfast relay: listens on port {relay.port}", flush=True)
+    if relay.http_address:
+        where = relay.http_address
+        url = where if where.startswith("https://") else f"http://{where}"
+        print(f"holdfast relay: pages at {url}", flush=True)
     revocations = _token.Revocations(secret)
     tally = Tally("holdfast relay")
     while not stop.wait(_LOOK_S):

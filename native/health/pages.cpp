@@ -256,4 +256,25 @@ HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
   return response;
 }
 
+HttpResponse relay_page(const HttpRequest& request, const RelayPages& pages) {
+  PageCaller caller;
+  caller.reader = PageReader::kAdmin;
+  if (pages.credentials != nullptr) caller = pages.credentials->caller_of(request.authorization);
+  const Page page = page_at(request.path, PageServer::kRelay);
+  if (!may_read(caller.reader, page)) return refusal(caller);
+  if (page == Page::kUnknown) return unknown_page(PageServer::kRelay);
+  if (request.method == "POST") {
+    HttpResponse wrong = plain_text(405, "this page is read");
+    wrong.allow = "GET, HEAD";
+    return wrong;
+  }
+  if (page == Page::kHealthz) return verdict({});
+  const metrics::TextFormat format = metrics::format_for(request.accept);
+  metrics::TextEncoder out(format);
+  write_build(out);
+  const RelayNumbers numbers = pages.numbers();
+  write_relay(out, &numbers);
+  return {200, std::string(metrics::content_type(format)), out.take()};
+}
+
 }  // namespace holdfast::health

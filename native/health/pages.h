@@ -44,4 +44,12 @@ struct PageSources {
 
 HttpResponse health_page(const HttpRequest& request, const PageSources& sources);
 
+// The pages of a relay that is a process of its own.
+struct RelayPages {
+  std::function<RelayNumbers()> numbers;
+  const Credentials* credentials = nullptr;  // as above
+};
+
+HttpResponse relay_page(const HttpRequest& request, const RelayPages& pages);
+
 }  // namespace holdfast::health

@@ -109,6 +109,19 @@ health::PageSources sources_of(Runtime::RuntimeParts& parts, bool is_private) {
 
 }  // namespace
 
+Result<std::unique_ptr<health::HttpEndpoint>> start_pages(
+    const Options& options, std::unique_ptr<const health::Credentials>& credentials,
+    const MakePages& make) {
+  auto address = health::parse_http_address(options.http);
+  if (!address.is_ok()) return address.status();
+  TRY(check_lock(options, address.value()));
+  TRY(put(open_credentials(options), credentials));
+  std::optional<secure::TlsContext> tls;
+  TRY(put(open_certificate(options), tls));
+  const bool is_private = tls || health::is_loopback(address.value());
+  return health::HttpEndpoint::start(address.value(), make(is_private), std::move(tls));
+}
+
 Status serve_health(Runtime::RuntimeParts& parts) {
   const Options& options = parts.options;
   auto health = health::Health::create({options.flight_dir, options.heartbeat}, parts.self,
@@ -119,21 +132,14 @@ Status serve_health(Runtime::RuntimeParts& parts) {
   if (coordinates || !options.http.empty())
     parts.status = std::make_unique<health::StatusModel>(place_in_card);
   if (options.http.empty()) return Status::ok();
-  auto address = health::parse_http_address(options.http);
-  if (!address.is_ok()) return address.status();
-  TRY(check_lock(options, address.value()));
-  TRY(put(open_credentials(options), parts.credentials));
-  std::optional<secure::TlsContext> tls;
-  TRY(put(open_certificate(options), tls));
-  const bool is_private = tls || health::is_loopback(address.value());
-  auto http = health::HttpEndpoint::start(
-      address.value(),
-      [sources = sources_of(parts, is_private)](const health::HttpRequest& request) {
-        return health::health_page(request, sources);
-      },
-      std::move(tls));
-  if (!http.is_ok()) return http.status();
-  parts.http = std::move(http).value();
+  TRY(put(start_pages(options, parts.credentials,
+                      [&parts](bool is_private) {
+                        return [sources = sources_of(parts, is_private)](
+                                   const health::HttpRequest& request) {
+                          return health::health_page(request, sources);
+                        };
+                      }),
+          parts.http));
   if (coordinates) parts.status->set_own_address(parts.http->address());
   return Status::ok();
 }

@@ -153,24 +153,24 @@ TEST_CASE("the table of pages, cell by cell") {
     Page page;
     const char* path;
     const char* readers;  // Anybody, Observers, Admins
-    const char* servers;  // Ranks, Coordinators
+    const char* servers;  // Ranks, Coordinators, relays
   };
-  constexpr std::array<Row, kPageCount> rows = {{{Page::kStatusPage, "/", " OA", "RC"},
-                                                 {Page::kStatus, "/status", " OA", "RC"},
-                                                 {Page::kMetrics, "/metrics", " OA", "RC"},
-                                                 {Page::kHealthz, "/healthz", "AOA", "RC"},
-                                                 {Page::kReadyz, "/readyz", "AOA", "RC"},
-                                                 {Page::kFlight, "/flight", "  A", "R "},
-                                                 {Page::kStack, "/stack", "  A", "R "},
-                                                 {Page::kTargets, "/targets", " OA", " C"},
-                                                 {Page::kJobs, "/admin/jobs", " OA", " C"},
-                                                 {Page::kMembers, "/admin/members", " OA", " C"},
-                                                 {Page::kKick, "/admin/kick", "  A", " C"},
-                                                 {Page::kRevoke, "/admin/revoke", "  A", " C"},
-                                                 {Page::kDrain, "/admin/drain", "  A", " C"},
-                                                 {Page::kPause, "/admin/pause", "  A", " C"},
-                                                 {Page::kResume, "/admin/resume", "  A", " C"},
-                                                 {Page::kUnknown, "/none", " OA", "  "}}};
+  constexpr std::array<Row, kPageCount> rows = {{{Page::kStatusPage, "/", " OA", "RC "},
+                                                 {Page::kStatus, "/status", " OA", "RC "},
+                                                 {Page::kMetrics, "/metrics", " OA", "RCr"},
+                                                 {Page::kHealthz, "/healthz", "AOA", "RCr"},
+                                                 {Page::kReadyz, "/readyz", "AOA", "RC "},
+                                                 {Page::kFlight, "/flight", "  A", "R  "},
+                                                 {Page::kStack, "/stack", "  A", "R  "},
+                                                 {Page::kTargets, "/targets", " OA", " C "},
+                                                 {Page::kJobs, "/admin/jobs", " OA", " C "},
+                                                 {Page::kMembers, "/admin/members", " OA", " C "},
+                                                 {Page::kKick, "/admin/kick", "  A", " C "},
+                                                 {Page::kRevoke, "/admin/revoke", "  A", " C "},
+                                                 {Page::kDrain, "/admin/drain", "  A", " C "},
+                                                 {Page::kPause, "/admin/pause", "  A", " C "},
+                                                 {Page::kResume, "/admin/resume", "  A", " C "},
+                                                 {Page::kUnknown, "/none", " OA", "   "}}};
   for (const Row& row : rows) {
     for (int reader = 0; reader < kPageReaderCount; ++reader) {
       CHECK_MESSAGE(
@@ -180,10 +180,12 @@ TEST_CASE("the table of pages, cell by cell") {
     const auto found = [&](PageServer server) { return page_at(row.path, server); };
     CHECK(found(PageServer::kRank) == (row.servers[0] == 'R' ? row.page : Page::kUnknown));
     CHECK(found(PageServer::kCoordinator) == (row.servers[1] == 'C' ? row.page : Page::kUnknown));
+    CHECK(found(PageServer::kRelay) == (row.servers[2] == 'r' ? row.page : Page::kUnknown));
   }
   CHECK(page_at("", PageServer::kRank) == Page::kUnknown);
   CHECK(page_at("/metrics/", PageServer::kRank) == Page::kUnknown);
   CHECK(paths_of(PageServer::kRank) == "/ /status /metrics /healthz /readyz /flight /stack");
+  CHECK(paths_of(PageServer::kRelay) == "/metrics /healthz");
   CHECK(paths_of(PageServer::kCoordinator) ==
         "/ /status /metrics /healthz /readyz /targets /admin/jobs /admin/members /admin/kick "
         "/admin/revoke /admin/drain /admin/pause /admin/resume");

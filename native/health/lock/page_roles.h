@@ -39,7 +39,7 @@ enum class Page : std::uint8_t {
 inline constexpr int kPageCount = 16;
 
 // What serves the page.
-enum class PageServer : std::uint8_t { kRank, kCoordinator };
+enum class PageServer : std::uint8_t { kRank, kCoordinator, kRelay };
 
 // kUnknown: that process serves nothing there.
 Page page_at(std::string_view path, PageServer server);

@@ -5,8 +5,10 @@
 
 #include "base/forks.h"
 #include "base/net/socket.h"
+#include "health/pages.h"
 #include "runtime/rendezvous/sealer.h"
 #include "runtime/rendezvous/secret_file.h"
+#include "runtime/serve_health.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -46,26 +48,43 @@ class RelayProcessImpl final : public RelayProcess {
     auto server = RelayServer::start(std::move(rules));
     if (!server.is_ok()) return server.status();
     server_ = std::move(server).value();
-    return Status::ok();
+    return options.pages.http.empty() ? Status::ok() : serve_pages(options.pages);
   }
 
   std::uint16_t port() const override { return port_; }
+  std::string http_address() const override { return http_ ? http_->address() : ""; }
   RelayServer::RelayCounts counts() const override { return server_->counts(); }
   void revoke(std::set<secure::Serial> serials) override {
     const std::lock_guard lock(mutex_);
     revoked_ = std::move(serials);
   }
   void close() override {
+    if (http_) http_->stop();
     if (server_) server_->stop();
   }
 
  private:
+  Status serve_pages(const Options& options) {
+    auto http = start_pages(options, credentials_, [this](bool) {
+      const health::RelayPages pages{[this] { return server_->counts().numbers(); },
+                                     credentials_.get()};
+      return [pages](const health::HttpRequest& request) {
+        return health::relay_page(request, pages);
+      };
+    });
+    if (!http.is_ok()) return http.status();
+    http_ = std::move(http).value();
+    return Status::ok();
+  }
+
   const secure::KeyRing ring_;
   int listener_ = -1;
   std::uint16_t port_ = 0;
   std::mutex mutex_;  // guards revoked_
   std::set<secure::Serial> revoked_;
   std::unique_ptr<RelayServer> server_;
+  std::unique_ptr<const health::Credentials> credentials_;
+  std::unique_ptr<health::HttpEndpoint> http_;  // serves from the two above; null: none is wanted
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "runtime/options.h"
 #include "runtime/relay/relay_server.h"
 #include "secure/token.h"
 
@@ -17,6 +18,7 @@ struct RelayOptions {
   std::string secret_file;  // as the option of the same name
   std::string audit_file;   // empty: none
   std::set<secure::Serial> revoked;
+  Options pages;  // of these the options http...
 };
 
 class RelayProcess {
@@ -27,6 +29,7 @@ class RelayProcess {
   // Any thread.
   virtual std::uint16_t port() const = 0;
   virtual RelayServer::RelayCounts counts() const = 0;
+  virtual std::string http_address() const = 0;  // empty: it serves no pages
   // From now on these tokens connect nobody.
   virtual void revoke(std::set<secure::Serial> serials) = 0;
   virtual void close() = 0;
