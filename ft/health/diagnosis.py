@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from holdfast.ft.health.diagnosis_calls import find_mismatches
 from holdfast.ft.health.diagnosis_compute import find_compute_stragglers
+from holdfast.ft.health.diagnosis_far import find_flapping
 from holdfast.ft.health.diagnosis_hang import find_hangs
 from holdfast.ft.health.diagnosis_links import find_slow_links, find_trends
 from holdfast.ft.health.diagnosis_members import find_members
@@ -108,7 +109,8 @@ def diagnose(evidence: Evidence, limits: Limits | None = None) -> list[Finding]:
     stuck = [*hangs, *absent, *calls]
     slow = [] if any(f.sick for f in stuck) else _slowness(evidence, limits)
     others, starved = explain_by_starving([*members, *hangs, *slow], find_starved(evidence, limits))
-    return one_each([*others, *files, *calls, *starved])
+    far = find_flapping(evidence, limits)
+    return one_each([*others, *files, *calls, *starved, *far])
 
 
 def _slowness(evidence: Evidence, limits: Limits) -> list[Finding]:

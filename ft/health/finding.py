@@ -120,6 +120,8 @@ class Limits:
     wait_share, wait_ratio : float
         A rank that is slow inside of ops has all others wait for this part of the time, and so many
         times as long as for any other.
+    cuts : float
+        A flapping link has lost so many connections within a minute.
     starved_part, starved_share : float
         A starved rank was ready to run, without a processor, for this part of the time, and for
         this part of what it wanted to run.
@@ -138,6 +140,7 @@ class Limits:
     retransmits: float = 6.0
     wait_share: float = 0.2
     wait_ratio: float = 2.0
+    cuts: float = 5.0
     starved_part: float = 0.5
     starved_share: float = 0.8
 

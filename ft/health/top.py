@@ -32,6 +32,7 @@ _RANKS = 40
 _LINKS = 8
 _EVENTS = 8
 _CALLS = 8
+_FAR = 8
 _SHORTEST_S = 0.1
 _COLOURS = {
     **dict.fromkeys(("gone", "lost", "failed"), "bold red"),
@@ -39,6 +40,7 @@ _COLOURS = {
     **dict.fromkeys(("left", "vacant"), "dim"),
     "well": "green",
 }
+_FAR_COLOURS = {"cut": "bold red", "mended": "yellow", "well": "green"}
 Fields = dict[str, Any]
 
 
@@ -265,6 +267,47 @@ def _links(world: Fields) -> Table | None:
     return table
 
 
+def _far_links(world: Fields) -> Table | None:
+    """Trunks and relayed links; those that are cut, or were of late, come first."""
+    from rich.text import Text
+
+    links = world.get("far_links", [])
+    if not links:
+        return None
+    table = _table(
+        "far links",
+        *("rank", "peer", "state", "why", "way", "lanes", "control", "rtt", "bytes/s", "again"),
+        *("cuts", "1 min"),
+    )
+    for link in links[:_FAR]:
+        table.add_row(
+            str(link["rank"]),
+            plain(link["peer"]),
+            Text(plain(_far_state(link)), _FAR_COLOURS.get(link["state"], "")),
+            plain(link["cut_why"]),
+            "relay" if link["relayed"] else "direct",
+            str(link["lanes"]),
+            plain(link["control"]),
+            f"{1e3 * link['rtt_s']:.1f} ms",
+            short(link["bytes_per_s"]),
+            short(link["sent_again_bytes"]),
+            str(link["cuts"]),
+            str(link["recent_cuts"]),
+        )
+    left_out = world["far_links_left_out"] + max(0, len(links) - _FAR)
+    if left_out:
+        table.caption = f"{left_out} more"
+    return table
+
+
+def _far_state(link: Fields) -> str:
+    if link["state"] == "cut":
+        return f"cut for {_age(link['down_s'])}"
+    if link["state"] == "mended":
+        return f"cut {_age(link['cut_s'])} ago"
+    return str(link["state"])
+
+
 def _calls(pages: _Pages) -> Table | None:
     """What the process at this address has called most, where it runs a program of MPI."""
     metrics = status.metrics(pages.address, access=pages.access)
@@ -324,8 +367,7 @@ def _picture(said: Fields, pages: _Pages, trouble: str = "") -> RenderableType:
                     "yellow",
                 )
             )
-        links = _links(world)
-        if links is not None:
-            parts.append(links)
+        tables = (_links(world), _far_links(world))
+        parts += [table for table in tables if table is not None]
     parts += [table for table in (_calls(pages), _events(said)) if table is not None]
     return Group(*parts)

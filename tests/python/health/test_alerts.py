@@ -155,6 +155,13 @@ FAULTS = {
         {"holdfast_link_retransmits_total" + rank(0, ',peer="2"'): "0+60x160"},
         {"HoldfastLinkLoss": 1},
     ),
+    "a far link is cut again and again": Fault(
+        {"holdfast_link_cuts_total" + rank(0, ',peer="2",why="reset"'): "0+1x160"},
+        {"HoldfastLinkFlaps": 1},
+    ),
+    "a far link is cut now and then": Fault(
+        {"holdfast_link_cuts_total" + rank(0, ',peer="2",why="reset"'): "0x60 2x50 5x50"}, {}
+    ),
     "a recovery took long": Fault(
         lost("died", 60)
         | {

@@ -259,6 +259,7 @@ def scrape(rank: int, size: float = 1e7, **values: dict[int, float]) -> Metrics:
         "again": "holdfast_link_retransmits_total",
         "least": "holdfast_link_least_rtt_seconds",
         "rate": "holdfast_link_delivered_bytes_per_second",
+        "recent": "holdfast_link_recent_cuts",
     }
     for kind, by_peer in values.items():
         lines += [f'{names[kind]}{{peer="{p}"}} {v}' for p, v in by_peer.items()]
@@ -272,6 +273,7 @@ def looked_at(cells: dict[str, dict[tuple[int, int], float]], ranks: int = 4) ->
     """Two looks, 2 s apart, at ranks with these cells of the matrix; all others are small."""
     subjects = []
     usual = {"wait": 0.02, "rtt": 0.0001, "again": 0.0, "least": 0.0001, "rate": 1e8}
+    usual |= dict.fromkeys(cells.keys() & {"recent"}, 0.0)
     for rank in range(ranks):
         peers = [p for p in range(ranks) if p != rank]
         now = {
@@ -349,6 +351,22 @@ def test_what_is_sent_again_is_a_lossy_link() -> None:
     assert (finding.kind, finding.culprit.link) == ("lossy-link", (0, 3))
     few = looked_at({"again": {(0, 3): 3.0}})
     assert diagnose(few) == []
+
+
+def test_a_link_that_is_cut_again_and_again_is_told_once() -> None:
+    (finding,) = diagnose(looked_at({"recent": {(0, 2): 5.0, (2, 0): 9.0, (1, 3): 4.0}}))
+    assert (finding.kind, finding.culprit.link, finding.sick) == ("flapping-link", (2, 0), True)
+    assert "rank 2 has lost 9 connections to rank 0" in "\n".join(finding.evidence)
+
+
+def test_the_most_frequent_reason_of_cuts_has_its_advice() -> None:
+    lines = ['holdfast_link_recent_cuts{peer="1"} 6', "holdfast_rank 0"]
+    for why, count in (("reset", 2), ("stalled", 7), ("closed", 0)):
+        lines.append(f'holdfast_link_cuts_total{{peer="1",why="{why}"}} {count}')
+    look = Look(WALL, metrics_of("\n".join(lines)))
+    (finding,) = diagnose(Evidence((Subject("127.0.0.1:1", 0, "h", (look,)),), True))
+    assert finding.evidence[-1] == "in all, by reason: 7 stalled, 2 reset"
+    assert "stands still" in finding.advice
 
 
 def test_a_column_of_waits_is_a_slow_rank_and_a_full_matrix_is_none() -> None:

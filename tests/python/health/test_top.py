@@ -185,6 +185,25 @@ def test_an_answer_that_trickles_in_is_waited_for_no_longer_than_said() -> None:
         thread.join(WAIT_S)
 
 
+FAR_LINK = {
+    "rank": 0,
+    "peer": "other",
+    "state": "cut",
+    "relayed": True,
+    "lanes": 0,
+    "control": "\x1b[1m",
+    "bytes_per_s": 2_000_000,
+    "rtt_s": 0.0412,
+    "sent_again_bytes": 65536,
+    "resumed": 1,
+    "cuts": 7,
+    "recent_cuts": 6,
+    "cut_why": "\x9breset",
+    "cut_s": 3.0,
+    "down_s": 2.0,
+}
+
+
 def test_text_from_other_hosts_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console
 
@@ -208,6 +227,8 @@ def test_text_from_other_hosts_steers_no_terminal(monkeypatch: pytest.MonkeyPatc
         "ranks": [rank],
         "ranks_left_out": 5,
         "links": [],
+        "far_links": [FAR_LINK] * 11,
+        "far_links_left_out": 3,
         "stragglers": [],
         "epochs": [],
     }
@@ -235,6 +256,11 @@ def test_text_from_other_hosts_steers_no_terminal(monkeypatch: pytest.MonkeyPatc
     assert "[red]h" in text.getvalue()
     assert "5 more" in text.getvalue()
     assert "lost 0 and 19 more: died" in text.getvalue()
+    assert text.getvalue().count(" relay ") == 8
+    assert "cut for 2.0 s" in text.getvalue()
+    assert " ?reset " in text.getvalue()
+    assert "41.2 ms" in text.getvalue()
+    assert "6 more" in text.getvalue()
     assert not set(text.getvalue()) & {"\x1b", "\x07", "\x9b"}
 
 
