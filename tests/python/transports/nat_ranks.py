@@ -20,7 +20,7 @@ def until_told() -> None:
     group = holdfast.join(os.environ["URL"], min_peers=size)
     print(json.dumps({"joined": time.monotonic() - begun, "rank": group.rank}), flush=True)
     (here / f"joined{group.rank}").touch()
-    n, ops = group.size, 0
+    n, ops, epoch = group.size, 0, group.epoch
     assert n == size, n
     latest = 0.0
     going = np.full(1, n)
@@ -34,7 +34,10 @@ def until_told() -> None:
         assert (data == n * (n + 1) // 2 * (ops + 1)).all(), (ops, data[:4])
         ops += 1
         (here / f"ops{group.rank}").write_text(str(ops))
-        time.sleep(float(os.environ.get("PAUSE", "0")))
-    told = {"epoch": group.epoch, "ops": ops, "latest": latest, "live": list(group.live_ranks)}
+        rests_until = time.monotonic() + float(os.environ.get("PAUSE", "0"))
+        while time.monotonic() < rests_until and not (here / "stop").exists():
+            time.sleep(0.05)
+    views, live = group.epoch - epoch, list(group.live_ranks)
+    told = {"views": views, "ops": ops, "latest": latest, "live": live}
     print(json.dumps(told), flush=True)
     group.close()

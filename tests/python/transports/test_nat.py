@@ -17,16 +17,20 @@ from typing import Any
 import pytest
 from emulated_nats import NatNetwork
 from emulated_network import Unavailable
+from inside_pages import page_inside
 from leftovers import running
 from ranks import finish, start_rank
 from waiting import eventually
 
 import holdfast
 from holdfast.cli import main
+from holdfast.ft.health.evidence import Metrics, metrics_of
 
 # Two NATs with a host behind each, and three public hosts.
 FIRST, SECOND, PUBLIC, OTHER, THIRD = range(5)
 PORT = 29400
+# On the loopback of each host; and the relay's, beside the coordinator's.
+PAGES, RELAYS_PAGES = 9400, 9402
 
 
 @pytest.fixture
@@ -70,13 +74,25 @@ class _Site:
         return process
 
     def coordinate(self) -> subprocess.Popen[str]:
-        return self.serve("coordinator", "--port", str(PORT), "--grace", "0")
+        pages = ("--http", f"127.0.0.1:{PAGES}")
+        return self.serve("coordinator", "--port", str(PORT), "--grace", "0", *pages)
+
+    def metrics(self, host: int, port: int = PAGES) -> Metrics:
+        return metrics_of(page_inside(self.network.inside(host), port, "metrics"))
+
+    def relayed(self) -> set[tuple[int, int]]:
+        """Pairs of ranks whose links go through a relay, by the coordinator's page."""
+        said = page_inside(self.network.inside(PUBLIC), PAGES, "status")
+        (world,) = json.loads(said)["worlds"]
+        links = [link for link in world.get("far_links", []) if link["relayed"]]
+        return {(link["rank"], link["peer"]) for link in links}
 
     def start(self, hosts: list[int], peers: int = 0, **env: str) -> None:
         for host in hosts:
             whole = {
                 "HOLDFAST_HOST_ID": f"host {host}",
                 "HOLDFAST_HEARTBEAT": "0.2",
+                "HOLDFAST_TRUNK": "on",
                 "HOLDFAST_CONNECT_TIMEOUT": "30",
                 "HOLDFAST_TOKEN_FILE": str(self.token),
                 "URL": f"holdfast://{self.network.address(PUBLIC)}:{PORT}/run7",
@@ -111,13 +127,16 @@ class _Site:
         goal = self.ops() + ops
         eventually(lambda: self.ops() >= goal, 60)
 
-    def end(self) -> list[dict[str, Any]]:
+    def end(self, views: int = 0) -> list[dict[str, Any]]:
+        """What all tell; there were at most so many changes of view."""
         (self.here / "stop").touch()
         told = []
         for outcome in finish(self.members, 60):
             assert outcome.status == 0, outcome.output
             lines = [line for line in outcome.output.splitlines() if line.startswith("{")]
             told.append(json.loads(lines[-1]))
+            assert told[-1]["views"] <= views, told[-1]
+            assert told[-1]["live"] == list(range(len(self.members))), told[-1]
         return told
 
     def pairs(self) -> int:
@@ -137,60 +156,78 @@ def test_ranks_behind_nats_sum_and_lose_nothing_with_the_nats_tables(site):
     site.coordinate()
     site.start([FIRST, SECOND, PUBLIC])
     site.go_on()
+    # The coordinator is the relay of the two; its page is as old as a heartbeat.
+    metrics = eventually(
+        lambda: (m := site.metrics(PUBLIC)).total("holdfast_relay_passed_bytes_total") > 1000 and m
+    )
+    assert metrics.total("holdfast_relay_pairs") > 0
+    assert metrics.total("holdfast_relay_members") == 2
     for _ in range(2):
         site.network.forget_mappings(FIRST)
         site.go_on()
         site.network.forget_mappings(SECOND)
         site.go_on()
     for told in site.end():
-        assert told["live"] == [0, 1, 2], told
         assert told["latest"] < 15, told
 
 
-def test_a_mapping_that_is_forgotten_after_five_silent_seconds_holds(site):
+def test_a_mapping_that_is_forgotten_after_three_silent_seconds_holds(site):
     for host in (FIRST, SECOND):
-        site.network.forget_after(host, 5)
+        site.network.forget_after(host, 3)
     site.coordinate()
-    site.start([FIRST, SECOND], PAUSE="7", HOLDFAST_HEARTBEAT="0.5")
-    eventually(lambda: site.ops() >= 2, 60)
-    for told in site.end():
-        assert told["epoch"] == 1, told
-        assert told["live"] == [0, 1], told
+    site.start([FIRST, SECOND], PAUSE="4", HOLDFAST_HEARTBEAT="0.5")
+    # Two silences.
+    eventually(lambda: site.ops() >= 3, 60)
+    site.end()
 
 
 def test_two_that_lose_each_other_go_on_by_the_relay_and_directly_again_later(site):
-    site.serve("relay", "--listen", f"{site.network.address(PUBLIC)}:29401")
+    pages = ("--http", f"127.0.0.1:{RELAYS_PAGES}")
+    site.serve("relay", "--listen", f"{site.network.address(PUBLIC)}:29401", *pages)
     site.coordinate()
     site.start([OTHER, THIRD], HOLDFAST_RELAY=f"{site.network.address(PUBLIC)}:29401")
     site.go_on()
     site.network.part(OTHER, THIRD)
     site.go_on()
-    eventually(lambda: site.pairs() == 1)
+    eventually(lambda: site.pairs() > 0)
+    assert site.metrics(PUBLIC, RELAYS_PAGES).total("holdfast_relay_pairs") > 0
     site.network.rejoin(OTHER, THIRD)
     eventually(lambda: site.pairs() == 0)
+    metrics = site.metrics(PUBLIC, RELAYS_PAGES)
+    assert metrics.total("holdfast_relay_pairs") == 0
+    assert metrics.total("holdfast_relay_joined_total") >= 1
     site.go_on()
-    for told in site.end():
-        assert told["live"] == [0, 1], told
+    site.end()
 
 
-def test_members_behind_nats_meet_at_a_relay_of_its_own_until_there_is_a_direct_way(site):
+# One connection is renewed, which is a change of view; a trunk has a further one.
+@pytest.mark.parametrize(("trunk", "views"), [("on", 0), ("off", 1)])
+def test_members_behind_nats_meet_at_a_relay_of_its_own_until_there_is_a_direct_way(
+    site, trunk, views
+):
     relay = site.serve("relay", "--listen", ":29401")
     site.coordinate()
-    site.start([FIRST, OTHER, SECOND], HOLDFAST_RELAY=f"{site.network.address(PUBLIC)}:29401")
+    env = {"HOLDFAST_HTTP": f"127.0.0.1:{PAGES}", "HOLDFAST_TRUNK": trunk}
+    relay_at = f"{site.network.address(PUBLIC)}:29401"
+    site.start([FIRST, OTHER, SECOND], HOLDFAST_RELAY=relay_at, **env)
     site.go_on()
     # Who can be called is called.
     eventually(lambda: site.pairs() == 1)
+    (one, two) = eventually(lambda: len(found := site.relayed()) == 2 and found)
+    assert one == two[::-1]
     site.network.let_in(FIRST, SECOND)
     eventually(lambda: site.pairs() == 0)
+    eventually(lambda: not site.relayed())
+    for host in (FIRST, SECOND):
+        assert site.metrics(host).total("holdfast_link_went_direct_total") == 1
     site.go_on()
-    for told in site.end():
-        assert told["live"] == [0, 1, 2], told
+    site.end(views)
     relay.terminate()
     assert relay.wait(20) == 0
 
 
 def test_a_wrong_token_is_refused_by_the_relay_with_the_reason(site, capsys):
-    site.serve("relay", "--listen", ":29401")
+    site.serve("relay", "--listen", ":29401", "--http", f"127.0.0.1:{RELAYS_PAGES}")
     other = site.here / "other.secret"
     assert main(["secret", str(other)]) == 0
     capsys.readouterr()
@@ -203,6 +240,9 @@ def test_a_wrong_token_is_refused_by_the_relay_with_the_reason(site, capsys):
     assert "the relay refuses this process" in outcome.output, outcome.output
     assert "option relay" in outcome.output
     assert time.monotonic() - begun < 30
+    refused = site.metrics(PUBLIC, RELAYS_PAGES).by("holdfast_relay_refused_total", "why")
+    assert refused.pop("token") >= 1
+    assert not any(refused.values()), refused
 
 
 @pytest.mark.parametrize("relay", ["192.0.2.1:29401", "nobody:1,[2001:db8::1]:2"])

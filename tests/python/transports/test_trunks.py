@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,10 +17,13 @@ from typing import Any
 
 import pytest
 from emulated_path import LongPath, Unavailable
+from inside_pages import page_inside
 from ranks import Process, finish, start_rank
+from waiting import eventually
 
 from holdfast import ConfigError, Options
 from holdfast.cli import main
+from holdfast.ft.health.evidence import metrics_of
 
 ROUND_TRIP_S = 0.04
 MBIT = 100.0
@@ -43,10 +48,12 @@ def secret(tmp_path: Path) -> dict[str, str]:
     return {"HOLDFAST_SECRET_FILE": str(path)}
 
 
-def start(path: LongPath, here: Path, env: Mapping[str, str]) -> list[Process]:
+def start(
+    path: LongPath, here: Path, env: Mapping[str, str], function: str = "reduce_in_rounds"
+) -> list[Process]:
     ranks = [
         start_rank(
-            *("trunk_ranks", "reduce_in_rounds", rank, 2, here),
+            *("trunk_ranks", function, rank, 2, here),
             {
                 "HOLDFAST_TRANSPORTS": "tcp",
                 "HOLDFAST_HOST_ID": f"host{rank}",
@@ -132,6 +139,66 @@ def test_a_flap_costs_its_length(
         undisturbed = one["took"][0]
         allowed = undisturbed + outage_s + 3 * ROUND_TRIP_S + 0.3 + SLACK_S
         assert max(one["took"]) < allowed, one["took"]
+
+
+PORT = 9400
+PAGES = f"127.0.0.1:{PORT}"  # in each place
+
+
+def page(path: LongPath, place: int, name: str) -> str:
+    return page_inside(path.inside(place), PORT, name)
+
+
+def far_link(path: LongPath, rank: int) -> dict[str, Any]:
+    """What rank 0's page says of the link, as one of the two sees it; empty: nothing yet."""
+    (world,) = json.loads(page(path, 0, "status"))["worlds"]
+    found = [link for link in world.get("far_links", []) if link["rank"] == rank]
+    return found[0] if found else {}
+
+
+def holdfast(path: LongPath, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*path.inside(0), sys.executable, "-m", "holdfast.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_an_operator_sees_a_link_and_why_it_was_cut(path: LongPath, tmp_path: Path) -> None:
+    env = {"HOLDFAST_HTTP": PAGES, "HERE": str(tmp_path), "HOLDFAST_HEARTBEAT": "0.2"}
+    ranks = start(path, tmp_path, env, "reduce_until_told")
+    for rank in range(2):
+        link = eventually(
+            lambda rank=rank: (x := far_link(path, rank)) and x["lanes"] > 1 and x["rtt_s"] and x
+        )
+        assert (link["peer"], link["state"], link["relayed"]) == (1 - rank, "well", False)
+        assert ROUND_TRIP_S <= link["rtt_s"] < ROUND_TRIP_S + 0.2
+        assert set(link["control"].split("+")) & {"bbr", "cubic", "reno"}
+        assert (link["cuts"], link["cut_why"], link["cut_s"]) == (0, "", None)
+    metrics = metrics_of(page(path, 1, "metrics"))
+    assert metrics.by_peer("holdfast_link_lanes")[0] >= 1
+    assert metrics.by_peer("holdfast_link_relayed") == {0: 0}
+    assert ROUND_TRIP_S <= metrics.by_peer("holdfast_link_rtt_seconds")[0] < ROUND_TRIP_S + 0.2
+    assert set(metrics.by("holdfast_link_control_info", "control")) <= {"bbr", "cubic", "reno"}
+
+    while (link := far_link(path, 0))["cuts"] < 6:
+        for ports in connections(path, 0):
+            reset(path, 0, ports)
+    assert link["state"] in ("mended", "cut")
+    assert link["cut_why"] == "reset"
+    assert link["cut_s"] < 30
+    assert link["recent_cuts"] >= 5
+    cuts = metrics_of(page(path, 0, "metrics")).by("holdfast_link_cuts_total", "why")
+    assert cuts["reset"] >= 6
+    assert eventually(lambda: far_link(path, 0)["resumed"]) > 0
+
+    shown = holdfast(path, "top", "--once", PAGES)
+    assert shown.returncode == 0, shown.stderr
+    assert "far links" in shown.stdout
+    assert re.search(r"cut [\d.]+ s ago +reset ", shown.stdout), shown.stdout
+    looked = holdfast(path, "doctor", "--json", PAGES)
+    assert looked.returncode == 1, looked.stderr
+    found = {f["kind"]: f for f in json.loads(looked.stdout)["findings"]}
+    assert found["flapping-link"]["culprit"]["link"] == [0, 1]
+    (tmp_path / "stop").touch()
+    told(ranks)
 
 
 def test_options_of_trunks_say_what_is_accepted() -> None:
