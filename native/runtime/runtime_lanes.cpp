@@ -88,6 +88,7 @@ void Runtime::join_trunk(Handshake& handshake) {
   trunk->join(std::move(connection));
   peer->set_relayed(trunk->is_relayed());
   peer->mute = false;
+  peer->heard_at = parts_.clock->now();  // it has time to say something over that
   attempts_.erase(peer->id);
   peer->next_look = peer->next_lane = next_tend_ = {};
 }
