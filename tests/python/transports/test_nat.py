@@ -10,6 +10,8 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -263,6 +265,48 @@ def test_the_command_says_what_it_accepts(capsys, tmp_path):
     assert "accepted: HOST:PORT" in capsys.readouterr().err
     assert main(["relay", "--listen", "127.0.0.1:0"]) == 2
     assert "a relay without a secret" in capsys.readouterr().err
+
+
+def test_pages_of_a_relay_have_the_lock_of_other_pages(capsys, tmp_path):
+    secret = str(tmp_path / "run.secret")
+    assert main(["secret", secret]) == 0
+    relay = ("relay", "--listen", "127.0.0.1:0", "--secret-file", secret)
+    assert main([*relay, "--http", "0.0.0.0:0"]) == 2
+    assert "missing: http_credentials, http_cert and http_key" in capsys.readouterr().err
+    credentials = tmp_path / "credentials"
+    credentials.touch(mode=0o600)
+    credentials.write_text(f"observer bearer {'t' * 20}\n")
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "holdfast.cli", *relay, "--http", "127.0.0.1:0"),
+            *("--http-credentials", str(credentials)),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    running.append(process)
+    assert process.stdout is not None
+    assert "listens" in process.stdout.readline()
+    url = process.stdout.readline().split()[-1]
+
+    def answer(name, **headers):
+        try:
+            request = urllib.request.Request(f"{url}/{name}", headers=headers)
+            with urllib.request.urlopen(request, timeout=20) as page:
+                return page.status, page.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
+
+    known = {"Authorization": f"Bearer {'t' * 20}"}
+    assert answer("healthz") == (200, "ok\n")
+    assert answer("metrics")[0] == 401
+    code, text = answer("metrics", **known)
+    assert code == 200
+    assert "holdfast_relay_pairs 0\n" in text
+    assert 'holdfast_relay_refused_total{why="full"} 0\n' in text
+    assert answer("status", **known) == (404, "pages: /metrics /healthz\n")
+    process.terminate()
+    assert process.wait(20) == 0
 
 
 def test_what_is_no_relay_is_named(site):
