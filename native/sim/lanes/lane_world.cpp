@@ -111,7 +111,7 @@ LaneVerdict LaneWorld::run() {
   verdict_.took = now_.since_origin;
   verdict_.late = std::max(now_ - healed_, Duration::zero());
   for (const LaneEnd& end : ends_) {
-    if (end.link) verdict_.again += end.link->measured().sent_again.value();
+    if (end.link) verdict_.again += end.link->measured().trunk.sent_again.value();
   }
   happenings_.mix(verdict_.again);
   verdict_.hash = happenings_.value();
