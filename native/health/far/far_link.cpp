@@ -63,6 +63,7 @@ std::vector<FarLink> far_links_of(const Metrics& metrics, Instant now) {
   std::sort(found.begin(), found.end(), matters);
   found.resize(std::min(found.size(), kMostFarLinks));
   std::vector<FarLink> links;
+  links.reserve(found.size());
   for (const auto& [link, bytes] : found) links.push_back(link);
   std::sort(links.begin(), links.end(),
             [](const FarLink& a, const FarLink& b) { return a.peer < b.peer; });

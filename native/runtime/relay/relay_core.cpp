@@ -234,7 +234,7 @@ void RelayCore::knock(Line line, LineState& state, const Preface& preface) {
   hang_up(line);
 }
 
-void RelayCore::refuse(Line line, LineState& state, RefusalWords words) {
+void RelayCore::refuse(Line line, LineState& state, const RefusalWords& words) {
   ++refused_[static_cast<std::size_t>(words.kind)];
   CallerFacts facts;
   if (!state.claims.run.empty()) {

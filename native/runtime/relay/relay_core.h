@@ -149,7 +149,7 @@ class RelayCore {
     health::RelayRefusal kind;
     std::string why;
   };
-  void refuse(Line line, LineState& state, RefusalWords words);
+  void refuse(Line line, LineState& state, const RefusalWords& words);
   void hang_up(Line line);
   void review(Instant now);
 
