@@ -98,6 +98,7 @@ def test_a_rank_that_was_stopped_for_too_long_is_told_that_it_was_voted_out(tran
         "HOLDFAST_TRANSPORTS": transport,
         "COLLECTIVE": "all_reduce",
         "BYTES": "65536",
+        "HOLDFAST_SILENCE": "4",
     }
     processes = start(4, tmp_path, env)
     processes[2].send_signal(signal.SIGSTOP)
@@ -139,7 +140,7 @@ def test_a_restarted_rank_takes_its_place_again(transport, tmp_path):
 
 
 def test_a_rank_that_is_taken_is_refused(tmp_path):
-    env = {"STEPS": "2000", "HOLDFAST_HEARTBEAT": "0.05"}
+    env = {"STEPS": "2000", "HOLDFAST_HEARTBEAT": "0.05", "HOLDFAST_SILENCE": "4"}
     processes = [
         start_rank("churn_ranks", "step_with_newcomers", r, 3, tmp_path, env) for r in range(3)
     ]
