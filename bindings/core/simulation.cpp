@@ -6,6 +6,7 @@
 
 #include "gil.h"
 #include "raise.h"
+#include "sim/lanes/lane_simulation.h"
 #include "sim/simulation.h"
 
 namespace nb = nanobind;
@@ -55,6 +56,41 @@ nb::tuple run_worlds(std::uint64_t first, std::uint64_t count, bool outside) {
   return nb::make_tuple(ops, violations, hashes);
 }
 
+nb::dict run_lanes(std::uint64_t seed) {
+  sim::LaneVerdict verdict;
+  {
+    const GilReleased released;
+    verdict = sim::simulate_lanes(sim::make_lane_scenario(seed), true);
+  }
+  nb::dict result;
+  result["violation"] = verdict.violation;
+  result["hash"] = verdict.hash;
+  result["steps"] = verdict.steps;
+  result["frames"] = verdict.frames;
+  result["connections"] = verdict.lanes;
+  result["sent_again"] = verdict.again;
+  result["seconds"] = std::chrono::duration<double>(verdict.took).count();
+  result["log"] = verdict.log;
+  return result;
+}
+
+// As run_worlds, with the frames that arrived in place of ops.
+nb::tuple run_lane_worlds(std::uint64_t first, std::uint64_t count) {
+  std::uint64_t frames = 0;
+  std::vector<std::pair<std::uint64_t, std::string>> violations;
+  std::vector<std::uint64_t> hashes;
+  {
+    const GilReleased released;
+    for (std::uint64_t seed = first; seed < first + count; ++seed) {
+      const sim::LaneVerdict verdict = sim::simulate_lanes(sim::make_lane_scenario(seed));
+      frames += verdict.frames;
+      hashes.push_back(verdict.hash);
+      if (!verdict.ok()) violations.emplace_back(seed, verdict.violation);
+    }
+  }
+  return nb::make_tuple(frames, violations, hashes);
+}
+
 std::string shrink(const std::string& scenario) {
   const sim::Scenario parsed = value_or_raise(sim::parse_scenario(scenario));
   const GilReleased released;
@@ -71,6 +107,11 @@ void bind_simulation(nb::module_& m) {
   m.def("simulate", run_world, "scenario"_a, "with_log"_a = false);
   m.def("simulate_many", run_worlds, "first"_a, "count"_a, "outside"_a = false);
   m.def("shrink_scenario", shrink, "scenario"_a);
+  m.def(
+      "make_lane_scenario",
+      [](std::uint64_t seed) { return sim::to_text(sim::make_lane_scenario(seed)); }, "seed"_a);
+  m.def("simulate_lanes", run_lanes, "seed"_a);
+  m.def("simulate_many_lanes", run_lane_worlds, "first"_a, "count"_a);
 }
 
 }  // namespace holdfast::bindings

@@ -57,7 +57,7 @@ enum class Planted {
   kDeliverTwice,        // a frame that comes again is delivered again
   kConfirmAhead,        // a frame that has not come is confirmed where a later one has
   kEarlyGoodbye,        // a goodbye counts though frames before it have not come
-  kTrimBoth,            // both sides of a trunk end lanes that are too many
+  kNoSurplus,           // a side ends a lane for each that comes when there are enough
   kKeepStalled,         // what a stalled lane carries waits for it
 };
 

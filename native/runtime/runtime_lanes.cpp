@@ -113,7 +113,7 @@ void Runtime::tend_trunks(Instant now) {
 void Runtime::tend(Peer& peer, comm::TrunkLink& trunk, Instant now) {
   if (now >= peer.next_look) {
     trunk.look(now);
-    if (peer.is_caller) trunk.trim();
+    if (peer.is_caller) trunk.trim(now);
     peer.next_look = now + (trunk.busy() ? comm::kLookPause : parts_.options.heartbeat);
   }
   if (trunk.is_down() && !router_.needs(peer.id)) {

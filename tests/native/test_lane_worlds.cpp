@@ -74,7 +74,7 @@ constexpr LaneRow kLaneRows[] = {
     {Planted::kDeliverTwice, "deliver a frame twice", 200},
     {Planted::kConfirmAhead, "confirm what has not come", 200},
     {Planted::kEarlyGoodbye, "a goodbye that overtakes", 30'000},
-    {Planted::kTrimBoth, "both end lanes that are too many", 2'000},
+    {Planted::kNoSurplus, "both end lanes that are too many", 2'000},
     {Planted::kKeepStalled, "keep what a stalled lane carries", 200},
 };
 

@@ -5,7 +5,6 @@
 #include <iomanip>
 #include <sstream>
 
-#include "base/planted.h"
 #include "comm/transport/trunk/lane_calls.h"
 
 namespace holdfast::sim {
@@ -174,7 +173,7 @@ void LaneWorld::tend(int end) {
   if (!link.status().is_ok()) return call_anew();
   if (now_ >= here.next_look) {
     link.look(now_);
-    if (end == 0 || is_planted(Planted::kTrimBoth)) link.trim();
+    if (end == 0) link.trim(now_);
     here.next_look = now_ + (link.busy() ? comm::kLookPause : kBeat);
   }
   const bool asks_relay = link.is_down() && end == 0 && scenario_.relayed;

@@ -28,6 +28,9 @@ class LaneWorld final : public StreamKeeper {
   const Outages& outages() const override { return outages_; }
   Random& random() override { return random_; }
   void wake(int end, Instant at) override;
+  void on_closed(int end, int connection) override {
+    log(end, "ends connection " + std::to_string(connection));
+  }
 
  private:
   enum class CallState : std::uint8_t { kCalls, kAnswered, kOver };

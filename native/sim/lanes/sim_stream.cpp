@@ -62,6 +62,8 @@ void SimConnection::answer_reset(int end) {
   if (!lost) end_for(end, back, ECONNRESET);
 }
 
+void SimConnection::open(int end) { opened_[place_of(end)] = keeper_.now(); }
+
 ssize_t SimConnection::send(int end, std::span<const iovec> parts) {
   const Instant now = keeper_.now();
   if (ends_[place_of(end)] <= now && why_[place_of(end)] != 0) return errno = EPIPE, -1;
@@ -88,6 +90,7 @@ void SimConnection::close(int end) {
   if (closed_[place_of(end)]) return;
   const Instant now = keeper_.now();
   closed_[place_of(end)] = true;
+  keeper_.on_closed(end, number());
   if (closed_[place_of(1 - end)]) return;
   BytePipe& out = pipes_[place_of(end)];
   BytePipe& in = pipes_[place_of(1 - end)];
@@ -135,7 +138,7 @@ void SimConnection::look(int end, TcpPath& path) {
   path.least_round_trip_ns = path.round_trip_ns = (2 * path_.latency).count();
   path.delivered = out.delivered();
   path.timeouts = out.timeouts(now);
-  path.quiet_ns = (now - std::max(out.answered(), in.arrived())).count();
+  path.quiet_ns = (now - std::max({out.answered(), in.arrived(), opened_[place_of(end)]})).count();
 }
 
 void SimWatch::poll(std::vector<comm::LaneNews>& news) {

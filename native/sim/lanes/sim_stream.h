@@ -21,6 +21,7 @@ class StreamKeeper {
   virtual Random& random() = 0;
   // Has the end look at its lanes at that time.
   virtual void wake(int end, Instant at) = 0;
+  virtual void on_closed(int end, int connection) = 0;
 };
 
 // Owners: both of its streams, and the world.
@@ -38,6 +39,7 @@ class SimConnection {
   void cut();
   void replan();
 
+  void open(int end);
   ssize_t send(int end, std::span<const iovec> parts);
   ssize_t receive(int end, std::span<const iovec> parts);
   void close(int end);
@@ -59,6 +61,7 @@ class SimConnection {
   const PathTerms path_;
   const bool relayed_;
   std::array<BytePipe, 2> pipes_;
+  std::array<Instant, 2> opened_{};
   std::array<Instant, 2> ends_{kNever, kNever};  // when a side learns that it has ended
   std::array<int, 2> why_{};                     // errno; 0: the other side has closed it
   std::array<bool, 2> closed_{};
@@ -69,7 +72,9 @@ class SimConnection {
 class SimStream final : public comm::LaneStream {
  public:
   SimStream(std::shared_ptr<SimConnection> connection, int end)
-      : connection_(std::move(connection)), end_(end) {}
+      : connection_(std::move(connection)), end_(end) {
+    connection_->open(end);
+  }
   ~SimStream() override { connection_->close(end_); }
   SimStream(const SimStream&) = delete;
   SimStream& operator=(const SimStream&) = delete;

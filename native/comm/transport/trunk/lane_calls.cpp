@@ -7,9 +7,8 @@
 namespace holdfast::comm {
 namespace {
 
-// Calls to one peer in place of lanes that are lost: at once, and at a time.
+// Calls at once in place of lanes that are lost.
 constexpr std::size_t kAtOnce = 4;
-constexpr std::size_t kMostLaneCalls = 16;
 
 }  // namespace
 
@@ -19,7 +18,7 @@ std::size_t lanes_to_call(const TrunkLink& trunk, const LaneCaller& caller) {
   if (all || (caller.is_caller && trunk.has_stalled())) {
     // Connections begin slowly: several are as fast as the lost ones sooner.
     const std::size_t lanes = all && caller.is_caller ? std::min(trunk.wanted_lanes(), kAtOnce) : 1;
-    return std::min(lanes, kMostLaneCalls - std::min(kMostLaneCalls, caller.called));
+    return std::min(lanes, kMostLaneCalls - std::min<std::size_t>(kMostLaneCalls, caller.called));
   }
   // A relay is asked for no more than one.
   if (!caller.is_caller || caller.relayed) return 0;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/patience.h"
 #include "base/planted.h"
+#include "comm/transport/trunk/lane_calls.h"
 #include "comm/transport/trunk/lane_socket.h"
 
 namespace holdfast::comm {
@@ -45,8 +47,6 @@ TrunkLink::TrunkLink(std::unique_ptr<LaneStream> first, const TrunkTerms& terms,
   reset();
   join(std::move(first));
 }
-
-TrunkLink::~TrunkLink() = default;
 
 void TrunkLink::reset() {
   lanes_.clear();
@@ -96,7 +96,8 @@ void TrunkLink::join(std::unique_ptr<LaneStream> stream) {
     const auto why = lanes_[i]->is_stalled() ? std::optional(LaneCut::kStalled) : std::nullopt;
     if (why || detour) drop(i, why);
   }
-  while (lanes_.size() >= std::max(terms_.lanes, 1U) + kSurplusLanes) drop_quietest();
+  const unsigned surplus = is_planted(Planted::kNoSurplus) ? 0 : kSurplusLanes;
+  while (lanes_.size() >= std::max(terms_.lanes, 1U) + surplus) drop_quietest();
   if (lanes_.empty() && last_id_ != kNoLane) meter()->trunk.resumed.add(1);
   auto lane = std::make_unique<TrunkLane>(++last_id_, std::move(stream));
   watch_->add(lane->id(), lane->stream());
@@ -109,7 +110,15 @@ void TrunkLink::join(std::unique_ptr<LaneStream> stream) {
   poll_ = true;
 }
 
-void TrunkLink::trim() {
+void TrunkLink::trim(Instant now) {
+  if (std::exchange(trimmed_id_, last_id_) != last_id_)
+    trims_ = now + patience(kLaneTime, round_trip_);
+  if (now < trims_) return;
+  const bool direct = std::ranges::any_of(
+      lanes_, [](const auto& lane) { return !lane->is_relayed() && !lane->is_stalled(); });
+  for (std::size_t i = lanes_.size(); direct && i-- > 0;) {
+    if (lanes_[i]->is_relayed()) drop(i);
+  }
   while (lanes_.size() > std::max(terms_.lanes, 1U)) drop_quietest();
 }
 
@@ -309,23 +318,19 @@ void TrunkLink::confirm() {
 
 bool TrunkLink::wants_to_write() {
   if (!status().is_ok()) return false;
-  return std::any_of(lanes_.begin(), lanes_.end(),
-                     [](const auto& lane) { return lane->is_blocked(); });
+  return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->is_blocked(); });
 }
 
 bool TrunkLink::is_relayed() const {
-  return std::all_of(lanes_.begin(), lanes_.end(),
-                     [](const auto& lane) { return lane->is_relayed(); });
+  return std::ranges::all_of(lanes_, [](const auto& lane) { return lane->is_relayed(); });
 }
 
 bool TrunkLink::is_stalled() const {
-  return std::all_of(lanes_.begin(), lanes_.end(),
-                     [](const auto& lane) { return lane->is_stalled(); });
+  return std::ranges::all_of(lanes_, [](const auto& lane) { return lane->is_stalled(); });
 }
 
 bool TrunkLink::has_stalled() const {
-  return std::any_of(lanes_.begin(), lanes_.end(),
-                     [](const auto& lane) { return lane->is_stalled(); });
+  return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->is_stalled(); });
 }
 
 std::size_t TrunkLink::wanted_lanes() const {

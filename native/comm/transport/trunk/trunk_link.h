@@ -35,7 +35,7 @@ class TrunkLink final : public StreamLink {
   // Over whatever streams and watches there are.
   TrunkLink(std::unique_ptr<LaneStream> first, const TrunkTerms& terms,
             std::unique_ptr<LaneWatch> watch);
-  ~TrunkLink() override;
+  ~TrunkLink() override = default;
   TrunkLink(const TrunkLink&) = delete;
   TrunkLink& operator=(const TrunkLink&) = delete;
 
@@ -64,9 +64,10 @@ class TrunkLink final : public StreamLink {
   // direct one, those that go through a relay end.
   void join(Connection connection);
   void join(std::unique_ptr<LaneStream> stream);
-  // Ends lanes that are more than was agreed on. One of the two sides does this, that which called
-  // first: if each gave up another lane for one that is new to it, none might be left.
-  void trim();
+  // Ends lanes that are more than was agreed on, and those through a relay beside a direct one,
+  // when none has come for so long that all calls have been answered. One of the two sides does
+  // this, that which called first: if each gave up another lane, none might be left.
+  void trim(Instant now);
   // Asks the kernel about the lanes, and finds out how many are worth having; to be called every
   // kLookPause while the trunk is busy(), and otherwise as often as anything is.
   void look(Instant now);
@@ -144,6 +145,8 @@ class TrunkLink final : public StreamLink {
   std::optional<std::uint64_t> goodbye_;
   bool closed_by_peer_ = false;
   Duration round_trip_{};
+  LaneId trimmed_id_ = kNoLane;  // the last lane when trim() was last called
+  Instant trims_{};
 };
 
 // How often a busy trunk is looked at.

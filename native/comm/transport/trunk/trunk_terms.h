@@ -7,8 +7,10 @@
 namespace holdfast::comm {
 
 inline constexpr unsigned kMostTrunkLanes = 16;
-// Lanes beyond what was agreed on that a side takes all the same: both may have called at once.
-inline constexpr unsigned kSurplusLanes = 4;
+// Calls for lanes to one peer at a time, and lanes beyond what was agreed on that a side takes all
+// the same: both may have called at once.
+inline constexpr unsigned kMostLaneCalls = 16;
+inline constexpr unsigned kSurplusLanes = 2 * kMostLaneCalls;
 // Bytes of a frame's payload that a trunk sends at most: a frame goes over one lane, and small ones
 // share lanes better. An eager message fits.
 inline constexpr std::uint32_t kMaxLanePayload = 128 * 1024;
