@@ -65,8 +65,8 @@ check: lint types docs torch-headers sanitize fuzz  ## format, lint, types, laye
 .PHONY: sim
 SEED ?= 1
 COUNT ?= 1
-sim: $(VENV)/.installed  ## a simulated world under faults: make sim SEED=42, or COUNT=100000 from there
-	$(BIN)/holdfast simulate --seed $(SEED) --count $(COUNT)
+sim: $(VENV)/.installed  ## a simulated world under faults: make sim SEED=42, or COUNT=100000 from there, LANES=--lanes
+	$(BIN)/holdfast simulate --seed $(SEED) --count $(COUNT) $(LANES)
 
 .PHONY: wheel
 wheel: $(VENV)/.wheel  ## the wheel, in dist/

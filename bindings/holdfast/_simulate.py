@@ -19,6 +19,7 @@ EXAMPLES = """examples:
   holdfast simulate --count 2000 --hashes       to compare with another build: what must not change
                                                 what happens leaves every hash as it is
   holdfast simulate --scenario lost.txt         a world written by hand, or by --print
+  holdfast simulate --lanes --count 100000      links of several connections, which break
 """
 _CHUNK = 100
 # Of FNV-1a.
@@ -46,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="decisions are made by a process of its own, which may die, too",
     )
+    parser.add_argument(
+        "--lanes",
+        action="store_true",
+        help="two ends of one link, whose connections are reset, go mute, and come anew",
+    )
     parser.add_argument("--print", action="store_true", help="print the scenario, do not run it")
     parser.add_argument(
         "--shrink", action="store_true", help="of a violation, keep only what it needs"
@@ -70,8 +76,13 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0; 1 when a guarantee was broken.
     """
+    if arguments.lanes and (arguments.scenario or arguments.coordinator or arguments.shrink):
+        print("--lanes goes with --seed, --count, --print, --hashes and --json", file=sys.stderr)
+        return 2
     if arguments.count > 1:
         return _many(arguments)
+    if arguments.lanes:
+        return _one_link(arguments)
     if arguments.scenario is not None:
         text = arguments.scenario.read_text(encoding="utf-8")
     else:
@@ -95,6 +106,25 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if verdict["violation"] else 0
 
 
+def _one_link(arguments: argparse.Namespace) -> int:
+    text = _core.make_lane_scenario(arguments.seed)
+    if arguments.print:
+        print(text, end="")
+        return 0
+    verdict = _core.simulate_lanes(arguments.seed)
+    if arguments.json:
+        print(json.dumps({"scenario": text, **verdict}))
+    else:
+        print(text, end="")
+        print(*verdict["log"], sep="\n")
+        print(
+            f"{verdict['seconds'] * 1e3:.3f} ms, {verdict['frames']} frames, "
+            f"{verdict['connections']} connections, {verdict['sent_again']} bytes sent again: "
+            f"{verdict['violation'] or 'all arrived once and in order'}"
+        )
+    return 1 if verdict["violation"] else 0
+
+
 class _Tally:
     """What a range of worlds has come to so far, all up to some seed.
 
@@ -108,6 +138,9 @@ class _Tally:
         self._seed: int = arguments.seed
         self._count: int = arguments.count
         self._kind = " --coordinator" if arguments.coordinator else ""
+        if arguments.lanes:
+            self._kind = " --lanes"
+        self.unit = "frames" if arguments.lanes else "ops"
         self._out = sys.stderr if arguments.json else sys.stdout
         self._begun = self._told = time.monotonic()
         self.done = self.ops = self.hash = 0
@@ -119,7 +152,7 @@ class _Tally:
         Parameters
         ----------
         ops : int
-            That ended in them.
+            That ended in them; of links, frames that arrived.
         broken : list of (int, str)
             Seeds and what is wrong.
         hashes : list of int
@@ -173,7 +206,11 @@ def _many(arguments: argparse.Namespace) -> int:
     try:
         sizes = [min(_CHUNK, ends - start) for start in starts]
         outside = [arguments.coordinator] * len(sizes)
-        for some, broken, hashes in pool.map(_core.simulate_many, starts, sizes, outside):
+        if arguments.lanes:
+            done = pool.map(_core.simulate_many_lanes, starts, sizes)
+        else:
+            done = pool.map(_core.simulate_many, starts, sizes, outside)
+        for some, broken, hashes in done:
             tally.add(some, broken, hashes)
             if arguments.hashes:
                 first = arguments.seed + tally.done - len(hashes)
@@ -191,7 +228,7 @@ def _many(arguments: argparse.Namespace) -> int:
             json.dumps(
                 {
                     "worlds": tally.done,
-                    "ops": tally.ops,
+                    tally.unit: tally.ops,
                     "seconds": seconds,
                     "hash": f"{tally.hash:016x}",
                     "violations": tally.violations,
@@ -199,5 +236,5 @@ def _many(arguments: argparse.Namespace) -> int:
             )
         )
     else:
-        print(f"{tally}, {tally.ops:,} ops, {seconds:.0f} s, hash {tally.hash:016x}")
+        print(f"{tally}, {tally.ops:,} {tally.unit}, {seconds:.0f} s, hash {tally.hash:016x}")
     return 1 if tally.violations else 0
