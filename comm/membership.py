@@ -85,7 +85,10 @@ class Membership:
 
     @property
     def transports(self) -> tuple[str, ...]:
-        """What carries data to each rank: ``"shm"``, ``"tcp"``, ``"ucx"`` or ``"self"``."""
+        """What carries data to each rank: ``"shm"``, ``"tcp"``, ``"ucx"`` or ``"self"``.
+
+        ``"none"``: the rank is away, or this one has had nothing to say to it (option ``mesh``).
+        """
         return tuple(self._native.transports)
 
     def advance(self, timeout: float | None = None) -> View:

@@ -72,6 +72,7 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
     {"trunk", &hf_options::trunk},
     {"lanes", &hf_options::lanes},
     {"relay", &hf_options::relay},
+    {"mesh", &hf_options::mesh},
 });
 
 constexpr auto kDeviceFields = std::to_array<StructField<hf_device_options>>({

@@ -70,6 +70,11 @@ class Options:
         ``"on"``; ``"off"``. ``HOLDFAST_TRUNK``.
     lanes : int
         Most connections of a trunk, 1 to 16. ``HOLDFAST_LANES``.
+    mesh : str
+        Which ranks of a job are connected from the start. ``"full"``: each with all. ``"sparse"``:
+        each with its two nearest ranks on either side and the coordinating one, and with any other
+        once an op or a message needs it; such ranks share no memory as a whole. ``"auto"``: full
+        up to 32 ranks. ``HOLDFAST_MESH``.
     domain : str
         Where this host is, from the outside in: ``"site-a/rack-2"``, at most 7 names; empty: not
         known. Algorithms of two levels go by the innermost level with several ranks to a domain,
@@ -222,6 +227,7 @@ class Options:
     host_id: str = _USUAL["host_id"]
     trunk: str = _USUAL["trunk"]
     lanes: int = _USUAL["lanes"]
+    mesh: str = _USUAL["mesh"]
     domain: str = _USUAL["domain"]
     algorithm: str = _USUAL["algorithm"]
     plan: str = _USUAL["plan"]

@@ -15,6 +15,7 @@
 
 #include "ft/coordinator.h"
 #include "ft/message.h"
+#include "ft/neighbours.h"
 #include "ft/standing.h"
 #include "ft/witness.h"
 
@@ -54,6 +55,8 @@ struct MembershipSettings {
   Notary* notary = nullptr;
   // With a secret: whose word proves a death.
   HostOfCard host_of = {};
+  // Which members are connected from the start.
+  Mesh mesh = Mesh::kFull;
 };
 
 class Membership {
@@ -73,6 +76,9 @@ class Membership {
   bool is_suspect(MemberId member) const {
     return dead_.contains(member) || silent_.contains(member) || left_.contains(member);
   }
+  // Whether members are connected only where they need it, and those that stay connected anyhow.
+  bool is_sparse() const { return ft::is_sparse(settings_.mesh, view_.members.size()); }
+  std::vector<MemberId> neighbours() const { return ft::neighbours(view_, self_, is_led()); }
   // Whether a view change is under way.
   bool changing() const { return stopping_ || stopped_.has_value(); }
   // The lobby version that a step boundary may admit; and the last one admitted.

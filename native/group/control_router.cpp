@@ -119,7 +119,7 @@ void ControlRouter::take_controls(RoutedPeer& peer, Instant now) {
       if (!has_ended(header.key.comm)) {
         keep_early(std::move(early));
       } else if (kind == FrameKind::kClosing) {
-        send(peer.id, header.key.comm, header.key.epoch, FrameKind::kSettled, {});
+        answer_closing(peer, header);
       }
     }
   }
@@ -261,10 +261,8 @@ bool ControlRouter::deliver(const EarlyControl& early, Instant now) {
       case FrameKind::kRevoke: group->on_revoke(early.from, epoch, early.frame.payload); break;
       case FrameKind::kCall: group->on_call(early.from, epoch, early.frame.payload); break;
       case FrameKind::kGoodbye: world->on_goodbye(early.from, id, now); break;
-      case FrameKind::kClosing:
-        group->on_closing(early.from, epoch, OpSeq{early.frame.header.key.op});
-        break;
-      case FrameKind::kSettled: group->on_settled(early.from, epoch); break;
+      case FrameKind::kClosing: group->on_closing(early.from, early.frame.header); break;
+      case FrameKind::kSettled: group->on_settled(early.from, early.frame.header); break;
       case FrameKind::kSent: group->on_sent(early.from, early.frame.payload); break;
       case FrameKind::kMail: group->on_mail(early.from, early.frame.payload); break;
       case FrameKind::kArea: group->on_area(early.from, epoch, early.frame.payload); break;
@@ -320,8 +318,9 @@ void ControlRouter::beat(Instant now) {
 
 void ControlRouter::send(MemberId to, const ft::Message& message) {
   const auto found = peers_.find(to);
+  if (found == peers_.end() || !has_met(found->second)) return wait_for(to, message);
   // A message that is lost here is sent again when it matters.
-  if (found == peers_.end() || found->second.reported || found->second.cut) return;
+  if (found->second.reported || found->second.cut) return;
   if (is_planted(Planted::kNeverTell) && message.kind == ft::MessageKind::kFenced) return;
   comm::Link& control = *found->second.control;
   const ft::Bytes bytes = encode(message);
@@ -351,7 +350,7 @@ void ControlRouter::send(MemberId to, CommId group, Epoch epoch, FrameKind kind,
 
 comm::MemberLinks ControlRouter::links_to(MemberId member) {
   const auto found = peers_.find(member);
-  if (found == peers_.end()) return {};
+  if (found == peers_.end() || !has_met(found->second)) return {};
   return {found->second.data, found->second.control};
 }
 
@@ -386,15 +385,6 @@ void ControlRouter::step_service(Instant now) {
   }
   if (now >= service_->next_tick()) service_->tick(now);
   for (auto& [to, message] : service_->take_sends()) send(to, message);
-}
-
-void ControlRouter::say_goodbye() {
-  for (auto& [id, peer] : peers_) {
-    if (peer.reported || peer.cut) continue;
-    peer.control->session().send_control(FrameKind::kGoodbye, {}, {}, {});
-    for (int i = 0; i < 16 && peer.control->pump(); ++i) {
-    }
-  }
 }
 
 }  // namespace holdfast::group

@@ -37,6 +37,8 @@ class ControlRouterOwner {
   // (on_process_ended()), until either happens or the router no longer needs the peer. `card`: how
   // to reach the peer.
   virtual void mend(MemberId peer, const std::string& card) = 0;
+  // As mend(), but the two have not had a connection yet.
+  virtual void join(MemberId peer, const std::string& card) { mend(peer, card); }
   // Whether a connection that the other side has closed proves that its process has ended.
   virtual bool trusts_resets() const { return false; }
   // Whether connections are sealed: then packets that are not of a sealed connection prove nothing.
@@ -165,10 +167,11 @@ class ControlRouter final : public Network {
     bool left = false;
     bool ended = false;  // its process has ended, proven
     ft::Detector detector;
-    std::uint64_t received = 0;       // bytes that the detector knows of
-    std::vector<ft::Bytes> incoming;  // parts of a membership message, as far as it has come
-    std::size_t incoming_bytes = 0;   // of all of them
-    Instant incoming_since{};         // when the first one came
+    std::uint64_t received = 0;        // bytes that the detector knows of
+    std::vector<ft::Message> waiting;  // for its first connection; the latest
+    std::vector<ft::Bytes> incoming;   // parts of a membership message, as far as it has come
+    std::size_t incoming_bytes = 0;    // of all of them
+    Instant incoming_since{};          // when the first one came
   };
   struct EarlyControl {
     MemberId from;
@@ -180,7 +183,10 @@ class ControlRouter final : public Network {
   bool pump(RoutedPeer& peer, Instant now);
   void take_controls(RoutedPeer& peer, Instant now);
   void look_for_loss(RoutedPeer& peer, bool heard, Instant now);
+  bool has_met(const RoutedPeer& peer) const { return peer.control != &nowhere_; }
+  void wait_for(MemberId to, const ft::Message& message);
   void cut(RoutedPeer& peer, const Status& why, bool from_outside, Instant now);
+  void answer_closing(RoutedPeer& peer, const comm::FrameHeader& asked);
   Status take_part(RoutedPeer& peer, comm::ControlFrame& frame, Instant now);
   bool is_known(MemberId peer) const;
   bool calls_first(MemberId peer) const { return self_ > peer || owner_.calls_all(); }

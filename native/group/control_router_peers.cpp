@@ -7,16 +7,24 @@
 namespace holdfast::group {
 namespace {
 
+using comm::FrameKind;
+
 constexpr std::size_t kLossesKept = 1024;
+// Messages kept for a member that is being called for the first time: a round of a view change has
+// fewer for each.
+constexpr std::size_t kMostWaiting = 8;
 
 }  // namespace
 
 void ControlRouter::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant now) {
   const auto known = peers_.find(id);
   const bool again = known != peers_.end();
+  const bool first = !again || !has_met(known->second);
   // Data that went over the broken connection is lost; a shared-memory link beside it loses
   // nothing.
   const bool data_lost = again && (data == control || data != known->second.data);
+  std::vector<ft::Message> waiting;
+  if (again) waiting = std::move(known->second.waiting);
   peers_.erase(id);
   std::erase_if(losses_, [&](const auto& loss) { return loss.first == id; });
   RoutedPeer& peer = peers_.emplace(id, RoutedPeer(id, timing_.silence, now)).first->second;
@@ -24,9 +32,14 @@ void ControlRouter::add_peer(MemberId id, comm::Link* control, comm::Link* data,
   peer.data = data;
   next_silence_ = {};
   each_world([&](const auto& world) {
-    if (again && world->refers_to(id)) world->on_relinked(id, data_lost, now);
+    if (first && world->membership().is_sparse()) {
+      world->on_linked(id);
+    } else if (again && world->refers_to(id)) {
+      world->on_relinked(id, data_lost, now);
+    }
     world->on_connected(id, now);
   });
+  for (const ft::Message& message : waiting) send(id, message);
 }
 
 bool ControlRouter::is_connected(MemberId peer) const {
@@ -50,7 +63,27 @@ void ControlRouter::look_after(MemberId member, const std::string& card, Instant
   peer.reported = false;
   peer.cut = true;
   next_silence_ = {};
-  owner_.mend(member, card);
+  if (has_met(peer)) {
+    owner_.mend(member, card);
+  } else {
+    owner_.join(member, card);
+  }
+}
+
+// Of a sparse world, whose members meet when one has something to say to the other. What is not
+// said by the latest messages matters no more.
+void ControlRouter::wait_for(MemberId to, const ft::Message& message) {
+  std::string card;
+  each_world([&](const auto& world) {
+    const bool meets = world->membership().is_sparse() && world->view().has(to);
+    if (meets) card = ft::card_in(world->view(), to);
+  });
+  const auto known = peers_.find(to);
+  if (card.empty() || (known != peers_.end() && known->second.reported)) return;
+  look_after(to, card, last_turn_);
+  std::vector<ft::Message>& waiting = peers_.at(to).waiting;
+  if (waiting.size() >= kMostWaiting) waiting.erase(waiting.begin());
+  waiting.push_back(message);
 }
 
 // `heard`: the connection has just brought something.
@@ -173,6 +206,27 @@ ft::Contact ControlRouter::contact_of(MemberId member, Instant now) const {
   if (loss == nullptr) return {};
   if (loss->left) return {State::kLeft};
   return {loss->gone ? State::kGone : State::kCut};
+}
+
+// This process has no part in the group any more.
+void ControlRouter::answer_closing(RoutedPeer& peer, const comm::FrameHeader& asked) {
+  comm::FrameHeader settled;
+  settled.kind = FrameKind::kSettled;
+  settled.key = asked.key;
+  const bool for_others = asked.key.ordinal == static_cast<std::uint32_t>(Ask::kForOthers);
+  if (!for_others) settled.key.ordinal = static_cast<std::uint32_t>(Ask::kEnded);
+  peer.control->session().send_control(settled, {});
+  peer.control->pump();
+  owner_.nudge(peer.id);
+}
+
+void ControlRouter::say_goodbye() {
+  for (auto& [id, peer] : peers_) {
+    if (peer.reported || peer.cut) continue;
+    peer.control->session().send_control(FrameKind::kGoodbye, {}, {}, {});
+    for (int i = 0; i < 16 && peer.control->pump(); ++i) {
+    }
+  }
 }
 
 }  // namespace holdfast::group

@@ -66,8 +66,10 @@ std::vector<std::string> Group::transports() const {
   std::vector<std::string> names(roster_.members.size(), "none");
   if (!comm_ && !entrance_) return names;
   for (const Rank rank : roster_.present) {
-    names[static_cast<std::size_t>(rank.value)] =
-        rank == config_.rank ? "self" : world_->links_to(roster_.member(rank)).data->transport();
+    const bool own = rank == config_.rank;
+    const comm::Link* link = own ? nullptr : world_->links_to(roster_.member(rank)).data;
+    if (link == nullptr && !own) continue;
+    names[static_cast<std::size_t>(rank.value)] = own ? "self" : link->transport();
   }
   return names;
 }
@@ -237,6 +239,8 @@ void Group::launch(const std::shared_ptr<OpWork>& work, Instant deadline) {
     if (dormant_) end_dormancy();
     return ops_.launch(work, deadline, comm_.get());
   }
+  // Of two that have no connection yet, who sends calls.
+  if (work->collective() == comm::Collective::kSend) reach(work->request().peer);
   messages_.launch(work, deadline);
   end_messages();
 }

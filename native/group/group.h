@@ -148,16 +148,15 @@ class Group final : public comm::Communicator,
   void on_goodbye(MemberId member);
   // A new connection to the member replaced a broken one; `data_lost`: data under way was lost.
   void on_relinked(MemberId member, bool data_lost);
+  // The first connection to the member.
+  void on_linked(MemberId member);
   void on_sent(MemberId from, std::span<const std::byte> payload);
   void on_mail(MemberId from, std::span<const std::byte> frame);
   void on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_area(MemberId from, Epoch epoch, std::span<const std::byte> payload);
-  void on_closing(MemberId from, Epoch epoch, OpSeq next) {
-    ask_for_turns();
-    departure_.on_closing(from, epoch, next);
-  }
-  void on_settled(MemberId from, Epoch epoch) { departure_.on_settled(from, epoch); }
+  void on_closing(MemberId from, const comm::FrameHeader& frame);
+  void on_settled(MemberId from, const comm::FrameHeader& frame);
 
   // Begins to leave; the group is to be closed when the others have settled.
   void begin_leaving(std::shared_ptr<Leaving> leaving) {
@@ -215,6 +214,9 @@ class Group final : public comm::Communicator,
   }
   void on_stable(OpSeq through) override { ops_.on_stable(through); }
   void on_missed(Rank rank, const Status& why) override;
+  void on_wanted(Rank rank) override {
+    reach(roster_.present[static_cast<std::size_t>(rank.value)]);
+  }
   void on_view_failed(const Status& status) override { fail(status); }
 
  private:
@@ -238,6 +240,10 @@ class Group final : public comm::Communicator,
   bool has_given_up() const override;
   void part_soon() override;
   void tell(MemberId member, comm::FrameKind kind, Epoch epoch) override;
+  void tell_of(MemberId member, comm::FrameKind kind, Epoch epoch, std::uint64_t next,
+               Ask ask) override;
+  bool is_sparse() const override;
+  void say(MemberId member, const comm::FrameHeader& header);
   // InlineOp.
   bool is_settling(const comm::OpRequest& request);
   bool can_begin_inline(const comm::OpRequest& request) const;
@@ -286,6 +292,7 @@ class Group final : public comm::Communicator,
   void enter_view();
   comm::ViewCommunicator* entered();
   void make_communicator();
+  void reach(Rank rank);
   comm::Fabrics fabrics() const;
   topology::Fabric fabric_of(const std::vector<Rank>& world_ranks) const;
   std::optional<std::vector<Rank>> base_of_plans() const;

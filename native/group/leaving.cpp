@@ -68,13 +68,42 @@ void Group::part_soon() {
 }
 
 void Group::tell(MemberId member, comm::FrameKind kind, Epoch epoch) {
-  if (member == ft::kNobody || member == world_->membership().self()) return;
-  comm::Link* control = world_->links_to(member).control;
   comm::FrameHeader header;
   header.kind = kind;
   header.key = {config_.id, epoch, static_cast<std::uint32_t>(ops_.first_uncalled()), 0};
+  say(member, header);
+}
+
+void Group::tell_of(MemberId member, comm::FrameKind kind, Epoch epoch, std::uint64_t next,
+                    Ask ask) {
+  comm::FrameHeader header;
+  header.kind = kind;
+  header.key = {config_.id, epoch, static_cast<std::uint32_t>(next),
+                static_cast<std::uint32_t>(ask)};
+  say(member, header);
+}
+
+void Group::say(MemberId member, const comm::FrameHeader& header) {
+  if (member == ft::kNobody || member == world_->membership().self()) return;
+  comm::Link* control = world_->links_to(member).control;
+  // What is not heard is said again, over the connection that is there by then.
+  if (control == nullptr) return world_->reach(member);
   control->session().send_control(header, {});
   control->pump();
+}
+
+bool Group::is_sparse() const { return world_->membership().is_sparse(); }
+
+void Group::on_closing(MemberId from, const comm::FrameHeader& frame) {
+  ask_for_turns();
+  departure_.on_closing(from, frame.key.epoch, OpSeq{frame.key.op}, Ask{frame.key.ordinal});
+}
+
+void Group::on_settled(MemberId from, const comm::FrameHeader& frame) {
+  const Ask ask{frame.key.ordinal};
+  // It speaks for nobody but itself.
+  if (ask == Ask::kEnded && is_sparse()) return on_goodbye(from);
+  departure_.on_settled(from, frame.key.epoch, OpSeq{frame.key.op}, ask);
 }
 
 // Tells the others that this member goes; what still runs here ends first.

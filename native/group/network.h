@@ -32,7 +32,8 @@ class Network {
   // How the last connection to the member ended; nothing: the connection stands, or there was none.
   virtual const Loss* loss_of(MemberId member) const = 0;
   virtual ft::Contact contact_of(MemberId member, Instant now) const = 0;
-  // A member of a world has no connection: make one, or find out that its process has gone.
+  // A member of a world has no connection: make one, or find out that its process has gone. Once
+  // asked for, it is tried until the member is no member any more.
   virtual void look_after(MemberId member, const std::string& card, Instant now) = 0;
   // Equal for two cards exactly when their processes are on one host.
   virtual std::string host_of(const std::string& card) const = 0;

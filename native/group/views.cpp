@@ -288,6 +288,13 @@ void Group::make_communicator() {
     if (memory_.has_lease()) ring_all(areas, config.rank);
   }
   comm_ = std::make_unique<comm::ViewCommunicator>(std::move(config), *this, clock_);
+  // Who of a sparse world's group ends its view tells its neighbours, and these tell theirs.
+  if (!comm_->has_all_links()) {
+    const MemberId self = world_->membership().self();
+    for (const MemberId near : ft::near_members(roster_.members, self)) {
+      world_->reach(near);
+    }
+  }
   plan_ahead();
   if (roster_.epoch == config_.epoch) watch_.named(config_.name);
   watch_.began_view(roster_, comm_->config().links);
@@ -332,7 +339,9 @@ void Group::seat_messages(const std::vector<MemberId>& before) {
     if (rank == config_.rank || member == ft::kNobody) {
       messages_.seat(rank, nullptr, roster_.epoch);
     } else {
-      messages_.seat(rank, world_->links_to(member).data, roster_.epoch);
+      comm::Link* link = world_->links_to(member).data;
+      messages_.seat(rank, link, roster_.epoch);
+      if (link == nullptr) messages_.await_link(rank);
       for (const auto& said : early_notices_.take(member)) on_sent(member, said);
     }
   }
@@ -364,30 +373,6 @@ void Group::on_goodbye(MemberId member) {
   roster_.left.insert(member);
   const auto view_rank = view_rank_of(member, roster_.epoch);
   if (view_rank) comm_->on_gone(*view_rank, why);
-}
-
-void Group::on_relinked(MemberId member, bool data_lost) {
-  const auto rank = roster_.rank_of(member);
-  if (!rank || *rank == config_.rank) return;
-  ask_for_turns();
-  departure_.on_relinked(member);
-  mail_.on_relinked(*rank);
-  if (!data_lost) return;
-  const comm::MemberLinks links = world_->links_to(member);
-  for (std::vector<std::byte>& said : messages_.relink(*rank, links.data)) {
-    links.control->session().send_control(comm::FrameKind::kSent, config_.id, {}, std::move(said));
-  }
-  links.control->pump();
-  end_messages();
-}
-
-void Group::on_sent(MemberId from, std::span<const std::byte> payload) {
-  const auto rank = roster_.rank_of(from);
-  if (!health().is_ok()) return;
-  if (!rank) return early_notices_.keep(from, payload);
-  ask_for_turns();
-  if (const Status sound = messages_.hear_sent(*rank, payload); !sound.is_ok()) return fail(sound);
-  end_messages();
 }
 
 }  // namespace holdfast::group

@@ -62,6 +62,7 @@ bool World::has_all(const std::vector<MemberId>& members) const {
 }
 
 void World::add(const std::shared_ptr<Group>& group, Instant now) {
+  turned_ = now;
   groups_.forget_gone(derived());
   groups_.add(group);
   if (!group->config().derived) entered_.insert(group->id());
@@ -99,6 +100,7 @@ void World::reap(Instant now) {
 }
 
 bool World::progress(Instant now) {
+  turned_ = now;
   if (now >= membership_.next_tick()) membership_.tick(now);
   bool moved = false;
   bool asleep = false;
@@ -201,19 +203,6 @@ void World::on_heard(MemberId member, Instant now) {
   carry_out(now);
 }
 
-// Ending the view shows how far the members have come with the ops under way.
-void World::on_relinked(MemberId member, bool data_lost, Instant now) {
-  for (const auto& group : groups()) group->on_relinked(member, data_lost);
-  membership_.on_relinked(member, now);
-  carry_out(now);
-}
-
-void World::on_connected(MemberId peer, Instant now) {
-  if (peer != membership_.settings().coordinator) return;
-  membership_.greet(now);
-  carry_out(now);
-}
-
 void World::on_goodbye(MemberId member, CommId group, Instant now) {
   const bool whole = group == CommId{} || group == id_;
   if (whole) {
@@ -227,33 +216,6 @@ void World::on_goodbye(MemberId member, CommId group, Instant now) {
   if (!whole || !membership_.changing()) return;
   membership_.on_closed(member, now);
   carry_out(now);
-}
-
-// A loss is a state, not an event: a member may have been lost before the world, or the view, that
-// has it.
-void World::look_at_contacts(Instant now) {
-  using State = ft::Contact::ContactState;
-  for (std::size_t r = 0; r < view().members.size(); ++r) {
-    const MemberId member = view().members[r];
-    if (member == ft::kNobody || member == self_) continue;
-    switch (network_.contact_of(member, now).state) {
-      case State::kHeard: break;
-      case State::kSilent: on_silent(member, now); break;
-      case State::kGone: on_closed(member, network_.loss_of(member)->why, now); break;
-      case State::kLeft:
-        if (!membership_.has_left(member)) on_goodbye(member, {}, now);
-        break;
-      case State::kUnknown:
-      case State::kCut: network_.look_after(member, view().cards[r], now); break;
-    }
-  }
-  for (const auto& [outcast, rank, card] : membership_.at_large()) {
-    const State state = network_.contact_of(outcast, now).state;
-    if (state == State::kGone) on_closed(outcast, network_.loss_of(outcast)->why, now);
-    if (state == State::kLeft) on_goodbye(outcast, {}, now);
-    // The outcast is to be told; its host may say that its process has ended.
-    if (state == State::kUnknown || state == State::kCut) network_.look_after(outcast, card, now);
-  }
 }
 
 void World::at_boundary(std::function<void(const Status&)> then) {
@@ -288,20 +250,12 @@ void World::carry_out(Instant now) {
     for (ft::Action& action : membership_.take_actions()) actions_.push_back(std::move(action));
     if (actions_.empty()) break;
     const auto* next = std::get_if<ft::Adopt>(&actions_.front());
-    if (next != nullptr && !can_adopt(next->view)) break;
+    if (next != nullptr && !can_adopt(next->view, now)) break;
     const ft::Action action = std::move(actions_.front());
     actions_.pop_front();
     carry_out(action, now);
   }
   carrying_out_ = false;
-}
-
-// A newcomer may be connected to this process without having been noted so here yet.
-bool World::can_adopt(const ft::WorldView& next) {
-  return std::all_of(next.members.begin(), next.members.end(), [&](MemberId m) {
-    return m == ft::kNobody || m == self_ || membership_.is_suspect(m) ||
-           network_.links_to(m).data != nullptr || network_.loss_of(m) != nullptr;
-  });
 }
 
 void World::carry_out(const ft::Action& action, Instant now) {
@@ -322,11 +276,6 @@ void World::carry_out(const ft::Action& action, Instant now) {
     for (const auto& group : groups()) group->fence(fenced->why);
     if (boundary_) end_boundary({Code::kNotMember, fenced->why});
   }
-}
-
-comm::MemberLinks World::links_to(MemberId member) {
-  const comm::MemberLinks links = network_.links_to(member);
-  return links.data == nullptr ? comm::MemberLinks{&nowhere_, &nowhere_} : links;
 }
 
 std::optional<GroupConfig> World::admitted(GroupConfig base) const {
@@ -383,7 +332,9 @@ void World::give_view(Group& group, const Past& past) {
   std::vector<MemberId> members = members_of(ranks, past.view);
   // Whoever comes in later does not know of the derived groups of its rank.
   if (config.derived) members = still_there(std::move(members), group.roster().members);
-  const bool may_share = group::may_share(past.view, words_.of(past.view, network_), ranks);
+  // A sparse world has no areas of all members: they would have to reach each other's bells.
+  const bool may_share = !membership_.is_sparse() &&
+                         group::may_share(past.view, words_.of(past.view, network_), ranks);
   const NextView next{past.view.epoch, std::move(members), std::move(ranks), past.boundary,
                       may_share};
   if (config.epoch == past.view.epoch) {

@@ -40,8 +40,10 @@ class World {
   ft::Membership& membership() { return membership_; }
   const ft::Membership& membership() const { return membership_; }
   Network& network() { return network_; }
-  // `member` is in the view.
+  // `member` is in the view. Empty: the world is sparse, and the two have not been connected yet.
   comm::MemberLinks links_to(MemberId member);
+  // An op or a message needs a connection to the member: on_linked() follows, unless it has gone.
+  void reach(MemberId member);
   // The hosts of these ranks of the view, numbered in order of appearance; vacant ranks count as
   // one.
   std::vector<int> hosts(const std::vector<Rank>& world_ranks) const;
@@ -110,6 +112,8 @@ class World {
   void on_heard(MemberId member, Instant now);
   // A new connection replaced a broken one; `data_lost`: data under way was lost.
   void on_relinked(MemberId member, bool data_lost, Instant now);
+  // The first connection to a member of a sparse world: nothing was lost.
+  void on_linked(MemberId member);
   void on_connected(MemberId peer, Instant now);
   // Ends this process's part.
   void leave(Instant now);
@@ -146,7 +150,7 @@ class World {
   void look_at_boundary(Instant now);
   void carry_out(Instant now);
   void carry_out(const ft::Action& action, Instant now);
-  bool can_adopt(const ft::WorldView& view);
+  bool can_adopt(const ft::WorldView& view, Instant now);
   ft::Body stop_groups();
   void adopt(const ft::Adopt& adopt, Instant now);
   void look_at_contacts(Instant now);
@@ -176,6 +180,7 @@ class World {
   bool ended_ = false;  // this process has left
   bool awaits_lingering_ = false;
   Instant next_reap_{};
+  Instant turned_{};
 };
 
 }  // namespace holdfast::group

@@ -88,6 +88,11 @@ Duration silence_of(const Options& options) {
   return is_sealed(options) ? options.grace : options.silence;
 }
 
+ft::Mesh mesh_of(const Options& options) {
+  if (options.mesh == "full") return ft::Mesh::kFull;
+  return options.mesh == "sparse" ? ft::Mesh::kSparse : ft::Mesh::kAuto;
+}
+
 Status validate(const Options& options) {
   for (const OptionRow& row : option_table()) TRY(check_option(row, options));
   return Status::ok();

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "comm/communicator.h"
+#include "ft/neighbours.h"
 #include "runtime/time_slice.h"
 
 namespace holdfast::topology {
@@ -44,6 +45,9 @@ struct Options {
   std::string trunk = "auto";
   // Most connections of a trunk.
   std::uint64_t lanes = 16;
+  // Which ranks of a job are connected from the start: "full", each with all; "sparse", each with
+  // its nearest ranks, and with others once an op needs it; "auto", full up to 32 ranks.
+  std::string mesh = "auto";
   // The domains around the host, from the outside in: "site-a/rack-2". Empty: none is known.
   std::string domain;
   // Algorithm to use wherever it has a row for the collective; empty: the cost model chooses.
@@ -151,6 +155,8 @@ bool is_sealed(const Options& options);
 // How long nothing may come from a peer until it may be voted out: `silence`, or `grace` where
 // connections are sealed.
 Duration silence_of(const Options& options);
+// The option mesh.
+ft::Mesh mesh_of(const Options& options);
 // kConfigError naming the option, the value, and what is accepted.
 Status validate(const Options& options);
 // The map of the option topology; nullptr without one.

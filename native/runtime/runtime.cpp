@@ -285,6 +285,7 @@ ft::MembershipSettings Runtime::membership_settings() const {
   settings.silence = silence_of(parts_.options);
   if (parts_.coordinator) settings.coordinator = parts_.coordinator->member;
   settings.notary = parts_.issuer.get();
+  settings.mesh = mesh_of(parts_.options);
   if (has_secret()) settings.host_of = host_in_card;
   return settings;
 }

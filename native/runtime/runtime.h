@@ -188,6 +188,7 @@ class Runtime final : public comm::Executor,
   void expect(const ft::Joiner& joiner) override;
   bool calls_all() const override { return relay_client_ != nullptr; }
   void mend(MemberId peer, const std::string& card) override;
+  void join(MemberId peer, const std::string& card) override;
   bool trusts_resets() const override;
   bool has_secret() const override { return parts_.sealer != nullptr; }
   bool is_running_here(MemberId peer) const override;
@@ -265,16 +266,17 @@ class Runtime final : public comm::Executor,
 
  private:
   struct Attempt {
-    Card card;
+    Card card = {};
     std::size_t next_address = 0;
-    Instant deadline;
-    Instant not_before;
+    Instant deadline = {};
+    Instant not_before = {};
     std::size_t refusals = 0;  // in a row
     bool mends = false;        // replaces a connection that broke
     // The one address of the card at which the process is known to have been: if no process listens
     // there any more, it has ended. Empty: no such address is known.
     std::string vouched = {};
-    Instant relay_at{};  // when it is called through a relay; 0: not known yet
+    Instant relay_at{};     // when it is called through a relay; 0: not known yet
+    bool is_first = false;  // a member of a sparse world, with which there was no connection yet
   };
   // A call to a member that is reached through a relay, before it is known whether it succeeds.
   struct DirectTry {

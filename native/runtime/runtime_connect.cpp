@@ -95,7 +95,8 @@ std::optional<Endpoint> Runtime::next_endpoint(Attempt& attempt, Instant now) {
   const auto vouched = std::find(addresses.begin(), addresses.end(), attempt.vouched);
   if (vouched != addresses.end()) std::iter_swap(addresses.begin(), vouched);
   const Peer* const known = find_peer(attempt.card.member);
-  attempt.not_before = now + greeting_time(attempt.mends, known) + kRetryPause;
+  const bool mends = attempt.mends && !attempt.is_first;
+  attempt.not_before = now + greeting_time(mends, known) + kRetryPause;
   return Endpoint{addresses[attempt.next_address++ % addresses.size()], attempt.card.port};
 }
 
@@ -116,7 +117,8 @@ void Runtime::call(Attempt& attempt, Instant now) {
   const auto next = next_endpoint(attempt, now);
   if (!next) return;
   const Endpoint& to = *next;
-  const Duration time = greeting_time(attempt.mends, find_peer(attempt.card.member));
+  const bool mends = attempt.mends && !attempt.is_first;
+  const Duration time = greeting_time(mends, find_peer(attempt.card.member));
   Greeting hello = hello_to(attempt.card);
   if (is_coordinator(attempt.card.member)) {
     hello.opening = router_.opening(attempt.card.member);

@@ -17,6 +17,8 @@ constexpr Duration kPauseAfterFailure = std::chrono::milliseconds(50);
 constexpr Duration kFlapping = std::chrono::seconds(1);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr int kFreeCuts = 3;
+// How long a process leaves it to the one of the larger id to call first, where they have not met.
+constexpr Duration kOtherCalls = std::chrono::milliseconds(50);
 
 }  // namespace
 
@@ -51,6 +53,20 @@ void Runtime::mend(MemberId id, const std::string& card_text) {
                                          true, vouched ? address : std::string{}});
 }
 
+void Runtime::join(MemberId id, const std::string& card_text) {
+  const auto card = parse_card(card_text);
+  if (!card.is_ok() || attempts_.contains(id)) return;
+  // An op makes both want the connection.
+  const bool first = parts_.self > id || calls_all();
+  Attempt attempt;
+  attempt.card = card.value();
+  attempt.deadline = Instant{Duration::max()};
+  attempt.not_before = parts_.clock->now() + (first ? Duration::zero() : kOtherCalls);
+  attempt.mends = true;
+  attempt.is_first = true;
+  attempts_.emplace(id, std::move(attempt));
+}
+
 void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& why, Instant now) {
   connect_failures_[callee] = why;
   if (is_coordinator(callee)) parts_.search.on_failure(at, why, now);
@@ -60,7 +76,10 @@ void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& wh
   attempt.not_before = is_coordinator(callee) ? parts_.search.due() : now + kPauseAfterFailure;
   const bool refused = why.code() == Code::kPeerLost;
   attempt.refusals = refused ? attempt.refusals + 1 : 0;
-  if (!refused || !attempt.mends || at.address != attempt.vouched) return;
+  // Nobody listens at any address of a process of this host.
+  const bool nowhere = attempt.is_first && attempt.card.host == parts_.host &&
+                       attempt.refusals >= attempt.card.addresses.size();
+  if (!refused || !attempt.mends || (at.address != attempt.vouched && !nowhere)) return;
   if (router_.on_refused(callee)) attempts_.erase(found);
 }
 

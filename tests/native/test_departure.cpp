@@ -31,6 +31,11 @@ struct Host final : group::DepartureHost {
   void tell(MemberId member, FrameKind kind, Epoch epoch) override {
     told.emplace_back(member, kind, epoch);
   }
+  bool is_sparse() const override { return sparse; }
+  void tell_of(MemberId member, FrameKind kind, Epoch, std::uint64_t next,
+               group::Ask ask) override {
+    told_of.emplace_back(member, kind, next, ask);
+  }
   std::vector<std::tuple<MemberId, FrameKind, Epoch>> take_told() {
     return std::exchange(told, {});
   }
@@ -44,6 +49,8 @@ struct Host final : group::DepartureHost {
   bool given_up = false;
   int awaited = 0;
   int parts = 0;
+  bool sparse = false;
+  std::vector<std::tuple<MemberId, FrameKind, std::uint64_t, group::Ask>> told_of;
   std::vector<std::tuple<MemberId, FrameKind, Epoch>> told;
 };
 
@@ -170,6 +177,43 @@ TEST_CASE("what was said over a connection that broke is said again") {
   m.host.take_told();
   m.departure.on_relinked(kB);
   CHECK(m.host.take_told() == Told{{kB, FrameKind::kClosing, {2}}});
+}
+
+// Of a sparse world; the first member asks for all.
+TEST_CASE("the first member answers a leaver when all others have ended its collectives") {
+  using group::Ask;
+  Member m;
+  m.host.sparse = true;
+  m.departure.on_closing(kB, {2}, {5});
+  CHECK(m.host.take_told().empty());
+  m.departure.progress(kStart);
+  using Asked = std::vector<std::tuple<MemberId, FrameKind, std::uint64_t, Ask>>;
+  CHECK(std::exchange(m.host.told_of, {}) == Asked{{kC, FrameKind::kClosing, 5, Ask::kForOthers}});
+  m.departure.on_settled(kC, {2}, {4}, Ask::kForOthers);
+  m.departure.progress(kStart);
+  CHECK(m.host.take_told().empty());
+  m.departure.on_settled(kC, {2}, {5}, Ask::kForOthers);
+  m.departure.progress(kStart);
+  CHECK(m.host.take_told() == Told{{kB, FrameKind::kSettled, {2}}});
+  // It leaves as well, and tells who stays what all have ended.
+  const auto leaving = m.leave();
+  m.departure.progress(kStart);
+  CHECK(leaving->settled.load());
+  CHECK(m.host.told_of == Asked{{kC, FrameKind::kSettled, 5, Ask::kForAll}});
+}
+
+TEST_CASE("a leaver asks the first member alone, and nobody what all have ended") {
+  Member m;
+  m.host.sparse = true;
+  m.roster = group::Roster{Rank{1}, Epoch{1}, {}, {}};
+  m.roster.take({2}, {kB, kSelf, kC}, {{0}, {1}, {2}});
+  const auto leaving = m.leave();
+  CHECK(m.host.take_told() == Told{{kB, FrameKind::kClosing, {2}}});
+  m.departure.progress(kStart);
+  CHECK_FALSE(leaving->settled.load());
+  m.departure.on_settled(kB, {2}, {5}, group::Ask::kForAll);
+  m.departure.progress(kStart);
+  CHECK(leaving->settled.load());
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ enum class FrameKind : std::uint8_t {
   kHeartbeat,   // the sender is alive
   kDataEnd,     // last data frame of a message that ends before `total_bytes`
   kClosing,     // the sender wants to leave the group: `key.op`: low bits of the next collective
-  kSettled,     // the answer to kClosing: its sender has ended the ops before that, or never will
+  kSettled,     // the answer to kClosing: its sender has ended the ops before that, or never will.
+                // The ordinal of both is an Ask (group/parts/departure.h)
   kArea,        // memory that the sender shares in the view; payload: encoded notice
   kSent,        // on a new connection: messages that had been sent over the last one
   kEager,       // a whole message of at most `total_bytes`, unasked

@@ -42,6 +42,7 @@ MessageOps::~MessageOps() { CHECK(active_.empty()); }
 void MessageOps::resize(int size) {
   links_.resize(static_cast<std::size_t>(size));
   since_.resize(links_.size());
+  awaits_link_.resize(links_.size());
   gone_.resize(links_.size());
 }
 
@@ -60,11 +61,28 @@ void MessageOps::seat(Rank rank, Link* link, Epoch since) {
   if (links_[r] != nullptr) links_[r]->session().retire(id_, key(rank, 0).epoch);
   links_[r] = link;
   since_[r] = since;
+  awaits_link_[r] = false;
   if (link == nullptr) return;
-  gone_[r] = Status::ok();
+  clear(rank);
+}
+
+void MessageOps::clear(Rank rank) {
+  gone_[static_cast<std::size_t>(rank.value)] = Status::ok();
   std::erase_if(messages_,
                 [&](const auto& entry) { return std::get<1>(entry.first) == rank.value; });
   std::erase_if(resumed_, [&](const auto& entry) { return entry.first.first == rank.value; });
+}
+
+void MessageOps::await_link(Rank rank) {
+  awaits_link_[static_cast<std::size_t>(rank.value)] = true;
+  clear(rank);
+}
+
+void MessageOps::link(Rank rank, Link* link) {
+  const auto r = static_cast<std::size_t>(rank.value);
+  if (!awaits_link_[r]) return;
+  awaits_link_[r] = false;
+  links_[r] = link;
 }
 
 MessageKey MessageOps::key(Rank peer, std::uint32_t tag) const {
@@ -94,8 +112,8 @@ void MessageOps::launch(std::shared_ptr<OpWork> work, Instant deadline) {
   active.deadline = deadline;
   const OpRequest& request = active.work->request();
   active.peer = request.peer;
-  const bool vacant =
-      request.peer != kAnySource && links_[static_cast<std::size_t>(request.peer.value)] == nullptr;
+  const bool vacant = request.peer != kAnySource && !awaits_link(request.peer) &&
+                      links_[static_cast<std::size_t>(request.peer.value)] == nullptr;
   if (vacant) {
     const Status& gone = gone_[static_cast<std::size_t>(request.peer.value)];
     const std::string why = gone.is_ok() ? "the rank is vacant" : gone.message();
@@ -183,6 +201,13 @@ bool MessageOps::bind_receives() {
       continue;
     }
     if (is_broken(*source) && !is_gone(*source)) continue;
+    if (awaits_link(*source)) {
+      // It has gone, and has never been reached.
+      const Status& gone = gone_[static_cast<std::size_t>(source->value)];
+      end(i--, Status(gone.code(), gone.message()).about({*source}, {}));
+      moved = true;
+      continue;
+    }
     active.peer = *source;
     active.unbound = false;
     moved = true;

@@ -42,6 +42,9 @@ class MessageOps {
   // Gives a vacant rank its member, or none; `since`: the rank's first view with this member.
   void seat(Rank rank, Link* link, Epoch since);
   void resize(int size);
+  // The rank's member, which has just been seated without a link, will have one: link() follows.
+  void await_link(Rank rank);
+  void link(Rank rank, Link* link);
   // A new connection to the rank replaced a broken one. Messages that neither end has ended begin
   // again. Returns notices for the other end of messages that left here and may not have arrived,
   // in parts no longer than a frame.
@@ -87,6 +90,7 @@ class MessageOps {
 
   int size() const { return static_cast<int>(links_.size()); }
   void make(ActiveMessage& active, std::uint32_t ordinal);
+  void clear(Rank rank);
   bool is_broken(Rank rank) const;
   bool is_lost(Rank peer, std::uint32_t tag, std::uint32_t ordinal) const;
   MessageKey key(Rank peer, std::uint32_t tag) const;
@@ -99,14 +103,18 @@ class MessageOps {
   void end(std::size_t index, Status status);
   std::vector<Rank> waited_for(const ActiveMessage& active) const;
   void check_deadlines(Instant now);
+  bool awaits_link(Rank rank) const {
+    return rank != kAnySource && awaits_link_[static_cast<std::size_t>(rank.value)];
+  }
   bool is_gone(Rank rank) const { return !gone_[static_cast<std::size_t>(rank.value)].is_ok(); }
 
   CommId id_;
   Rank rank_;
-  std::vector<Link*> links_;  // by rank
-  std::vector<Epoch> since_;  // by rank
-  std::vector<Status> gone_;  // by rank; ok while present
-  Recycler recycler_;         // of the runs
+  std::vector<Link*> links_;       // by rank
+  std::vector<Epoch> since_;       // by rank
+  std::vector<bool> awaits_link_;  // by rank
+  std::vector<Status> gone_;       // by rank; ok while present
+  Recycler recycler_;              // of the runs
   LoweringSpace space_;
   FusedSchedule send_;  // send_, recv_: with the peer of the message at hand
   FusedSchedule recv_;

@@ -55,7 +55,7 @@ Status lost_message(Rank from) {
 bool MessageOps::is_broken(Rank rank) const {
   if (rank == kAnySource) return false;
   const Link* link = links_[static_cast<std::size_t>(rank.value)];
-  return link != nullptr && !link->status().is_ok();
+  return awaits_link(rank) || (link != nullptr && !link->status().is_ok());
 }
 
 bool MessageOps::is_lost(Rank peer, std::uint32_t tag, std::uint32_t ordinal) const {

@@ -39,6 +39,10 @@ class OpRuns {
   // Makes a run of a schedule outside the catalogue.
   std::unique_ptr<Run> make(const OpRequest& request, const FusedSchedule& schedule,
                             const Layout& layout, OpSeq sequence, std::uint32_t signature);
+  // The schedule that a run by that plan goes by.
+  const Schedule& schedule_of(const OpRequest& request, const Plan& plan, OpSeq sequence) {
+    return schedule_for(request, plan, sequence).schedule;
+  }
   // No op goes by an older map of links any more, but for those that run.
   void forget_schedules();
   // Stops the run and takes its scratch memory back.

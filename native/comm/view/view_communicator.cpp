@@ -42,6 +42,12 @@ ViewCommunicator::ViewCommunicator(CommunicatorConfig config, ViewOwner& owner,
       calls_(config_.view.members.size()),
       gone_(config_.view.members.size()) {
   for (const MemberLinks& links : config_.links) data_links_.push_back(links.data);
+  const auto lacking = std::count(data_links_.begin(), data_links_.end(), nullptr);
+  unlinked_ = lacking > 0 ? static_cast<std::size_t>(lacking) - 1 : 0;
+  if (unlinked_ == 0) return;
+  for (Link* link : data_links_) {
+    if (link != nullptr) drop_late_views(*link);
+  }
 }
 
 ViewCommunicator::~ViewCommunicator() { CHECK(active_.empty()); }
@@ -49,8 +55,9 @@ ViewCommunicator::~ViewCommunicator() { CHECK(active_.empty()); }
 std::vector<std::string> ViewCommunicator::transports() const {
   std::vector<std::string> names;
   for (const Link* link : data_links_) {
-    names.emplace_back(link == nullptr ? "self" : link->transport());
+    names.emplace_back(link == nullptr ? "none" : link->transport());
   }
+  names[static_cast<std::size_t>(config_.rank.value)] = "self";
   return names;
 }
 
@@ -118,7 +125,8 @@ void ViewCommunicator::launch(OpLaunch launch) {
   if (plan.way == Way::kFlat) {
     active.stage = OpStage::kFlat;
   } else {
-    make_run(active, plan);
+    set_ending(active, plan.ending);
+    if (unlinked_ == 0 || !awaits_links(active, plan)) make_run(active, plan);
     if (plan.algorithm != nullptr) ticket.algorithm = plan.algorithm->algorithm;
   }
   if (request.step.stands_for != nullptr) {
@@ -135,7 +143,6 @@ void ViewCommunicator::make_run(ActiveOp& active, const Plan& plan) {
   const OpSeq sequence = active.work().sequence();
   const std::uint32_t signature =
       signature_of(active.work().request(), active.history, config_.fabric.version_of(sequence));
-  set_ending(active, plan.ending);
   if (plan.way == Way::kRepair) {
     const auto& [schedule, layout] = *active.launch.repair;
     active.run = runs_.make(request, FusedSchedule(schedule), layout, sequence, signature);
@@ -234,7 +241,7 @@ int ViewCommunicator::least_priority() {
 }
 
 bool ViewCommunicator::advance_runs() {
-  bool moved = false;
+  bool moved = links_ops_ && begin_linked();
   const int least = least_priority();
   for (std::size_t i = 0; i < active_.size();) {
     ActiveOp& active = active_[i];
@@ -317,12 +324,7 @@ std::unique_ptr<Run> ViewCommunicator::make_round(OpSeq sequence, int priority) 
   OpRequest request;
   request.priority = priority;
   request.collective = Collective::kBarrier;
-  if (!barrier_) {
-    barrier_.emplace(find_algorithm(Collective::kBarrier, "dissemination")
-                         ->build({Collective::kBarrier, config_.rank, size(), {}, {}}));
-    make_layout(barrier_->schedule, {}, {}, 1, no_blocks_);
-  }
-  return runs_.make(request, *barrier_, no_blocks_, round_of(sequence), kRoundSignature);
+  return runs_.make(request, barrier(), no_blocks_, round_of(sequence), kRoundSignature);
 }
 
 // A round of a batch tells that this member holds all results up to its last op.
@@ -345,6 +347,7 @@ bool ViewCommunicator::advance_rounds() {
 }
 
 std::vector<Rank> ViewCommunicator::waited_for(const ActiveOp& active) const {
+  if (active.stage == OpStage::kLinking) return active.unlinked;
   if (active.run != nullptr) return active.run->waited_for();
   return active.begun ? config_.flat->waited_for() : std::vector<Rank>{};
 }

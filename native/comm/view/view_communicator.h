@@ -67,6 +67,8 @@ class ViewOwner {
   virtual void on_stable(OpSeq through) = 0;
   // An op waits in vain for this rank of the view.
   virtual void on_missed(Rank rank, const Status& why) = 0;
+  // An op needs a link to this rank of the view, which has none: set_links() follows.
+  virtual void on_wanted(Rank) {}
   // The view is over for all members; `status`, without an op's name, says why.
   virtual void on_view_failed(const Status& status) = 0;
 };
@@ -82,6 +84,10 @@ class ViewCommunicator {
   Rank rank() const { return config_.rank; }
   int size() const { return static_cast<int>(config_.view.members.size()); }
   std::vector<std::string> transports() const;
+  // Whether there is a link to every other rank.
+  bool has_all_links() const { return unlinked_ == 0; }
+  // The first link to the rank.
+  void set_links(Rank rank, const MemberLinks& links);
 
   void launch(OpLaunch launch);
   // The plan of an op that begins here, and that check_request() accepts. Whether this rank's
@@ -144,7 +150,7 @@ class ViewCommunicator {
   bool finish_flat(const OpLaunch& launch);
 
  private:
-  enum class OpStage : std::uint8_t { kFlat, kRun, kRound, kHeldBack };
+  enum class OpStage : std::uint8_t { kFlat, kLinking, kRun, kRound, kHeldBack };
   struct ActiveOp {
     OpLaunch launch;
     OpStage stage = OpStage::kRun;
@@ -155,6 +161,7 @@ class ViewCommunicator {
     bool begun = false;               // flat: the op's turn has come
     SliceExchange* slices = nullptr;  // the exchange that the op goes, or went, through
     bool kept = false;                // the op ends without a round
+    std::vector<Rank> unlinked = {};  // kLinking: ranks that it needs links to
     bool closes_batch = false;        // the op is kept, and a round for all of its batch follows
     const OpWork& work() const { return *launch.work; }
   };
@@ -171,6 +178,11 @@ class ViewCommunicator {
   };
 
   void make_run(ActiveOp& active, const Plan& plan);
+  bool awaits_links(ActiveOp& active, const Plan& plan);
+  bool begin_linked();
+  void want_links(const ActiveOp& active);
+  void drop_late_views(Link& link) const;
+  const FusedSchedule& barrier();
   int least_priority();
   void set_ending(ActiveOp& active, OpEnding ending);
   bool advance_flat();
@@ -200,6 +212,8 @@ class ViewCommunicator {
 
   CommunicatorConfig config_;
   std::vector<Link*> data_links_;
+  std::size_t unlinked_ = 0;  // ranks to which there is no link
+  bool links_ops_ = false;    // ops wait for links
   ViewOwner& owner_;
   const std::shared_ptr<const Clock> clock_;  // owners: the communicators of the node
   ViewFacts facts_;                           // with the fabric of the op that was launched last

@@ -75,6 +75,7 @@ void ViewCommunicator::time_out(const ActiveOp& active) {
 
 void ViewCommunicator::tell_call(ActiveOp& active) {
   active.stalls = active.launch.deadline;
+  want_links(active);
   send_to_members(FrameKind::kCall,
                   encode_call(call_of(active.work().request(), active.work().sequence())));
 }
@@ -154,7 +155,9 @@ bool ViewCommunicator::collect_reports(Instant now) {
   for (std::size_t r = 0; r < gone_.size(); ++r) {
     const auto& report = ending_->reports[r];
     const bool called = report && report->find(ending_->notice.report->sequence) != nullptr;
-    complete = complete && (called || !gone_[r].is_ok());
+    // Who has no link to this member says it to those that have one.
+    const bool is_mute = unlinked_ > 0 && data_links_[r] == nullptr;
+    complete = complete && (called || is_mute || !gone_[r].is_ok());
   }
   if (!complete && now < ending_->deadline) return false;
   const ViewNotice& notice = ending_->notice;

@@ -36,12 +36,15 @@ Status Departure::status() const {
 }
 
 void Departure::progress(Instant now) {
+  if (is_asked()) ask_for_leavers(now);
+  if (!probes_.empty()) answer_probes();
   if (!leavers_.empty()) answer();
   if (leaving_) look(now);
 }
 
 Instant Departure::next_deadline() const {
-  return asks() ? next_closing_ : Instant{Duration::max()};
+  const Instant closing = asks() ? next_closing_ : Instant{Duration::max()};
+  return leavers_.empty() || !is_asked() ? closing : std::min(closing, next_probe_);
 }
 
 // Whether its own ops have ended, and others have not answered yet.
@@ -54,6 +57,7 @@ void Departure::look(Instant now) {
   const bool answered = std::none_of(roster_.members.begin(), roster_.members.end(),
                                      [this](MemberId member) { return waits_for(member); });
   if (doubtful.empty() || (answered && host_.has_given_up())) {
+    if (doubtful.empty() && is_asked()) tell_all();
     // This holds for the current view; the next one may begin before a waiting thread has its turn.
     leaving_->outcome = status();
     leaving_->settled.store(true, std::memory_order_release);
@@ -65,14 +69,97 @@ void Departure::look(Instant now) {
   // Frames are repeated: those sent over a connection that broke may not have been heard.
   next_closing_ = now + settings_.pause;
   for (const MemberId member : roster_.members) {
-    if (waits_for(member)) host_.tell(member, FrameKind::kClosing, roster_.epoch);
+    if (!waits_for(member)) continue;
+    if (is_asked()) {
+      host_.tell_of(member, FrameKind::kClosing, roster_.epoch, host_.first_uncalled(),
+                    Ask::kForOthers);
+    } else {
+      host_.tell(member, FrameKind::kClosing, roster_.epoch);
+    }
   }
 }
 
 // Whether the member has neither answered in this view nor left.
 bool Departure::waits_for(MemberId member) const {
-  return !parted_ && member != ft::kNobody && member != settings_.self &&
-         !roster_.left.contains(member) && !settled_.contains(member);
+  if (parted_ || member == ft::kNobody || member == settings_.self) return false;
+  if (roster_.left.contains(member) || settled_.contains(member)) return false;
+  if (!host_.is_sparse()) return true;
+  if (let_go_ || (ended_by_all_ && host_.first_uncalled() <= ended_by_all_->value)) return false;
+  const MemberId first = asked();
+  if (first != settings_.self) return member == first;
+  return !has_confirmed(member, {host_.first_uncalled()});
+}
+
+// The member of a sparse world that others ask. It does not tell them that it leaves: to them, that
+// would be its answer.
+MemberId Departure::asked() const {
+  for (const MemberId member : roster_.members) {
+    if (member != ft::kNobody && !roster_.left.contains(member)) return member;
+  }
+  return settings_.self;
+}
+
+// Who leaves later has nobody to ask who knows of all.
+void Departure::tell_all() {
+  for (const MemberId member : roster_.members) {
+    const bool is_there = member != ft::kNobody && member != settings_.self &&
+                          !roster_.left.contains(member) && !settled_.contains(member);
+    if (!is_there) continue;
+    host_.tell_of(member, FrameKind::kSettled, roster_.epoch, host_.first_uncalled(), Ask::kForAll);
+  }
+}
+
+// Who leaves begins nothing more.
+bool Departure::has_confirmed(MemberId member, OpSeq next) const {
+  if (roster_.left.contains(member) || settled_.contains(member)) return true;
+  const auto known = confirmed_.find(member);
+  return known != confirmed_.end() && known->second >= next;
+}
+
+bool Departure::have_others(MemberId leaver, OpSeq next) const {
+  return std::all_of(roster_.members.begin(), roster_.members.end(), [&](MemberId member) {
+    return member == ft::kNobody || member == leaver || member == settings_.self ||
+           has_confirmed(member, next);
+  });
+}
+
+// The frames are repeated, as a leaver's are.
+void Departure::ask_for_leavers(Instant now) {
+  if (now < next_probe_) return;
+  OpSeq most{};
+  for (const auto& [member, leaver] : leavers_) {
+    if (leaver.epoch == roster_.epoch) most = std::max(most, leaver.next);
+  }
+  if (most == OpSeq{}) return;
+  next_probe_ = now + settings_.pause;
+  for (const MemberId member : roster_.members) {
+    if (member == ft::kNobody || member == settings_.self || has_confirmed(member, most)) continue;
+    host_.tell_of(member, FrameKind::kClosing, roster_.epoch, most.value, Ask::kForOthers);
+  }
+}
+
+// Whether this member has ended what a leaver had called, or never will.
+bool Departure::has_ended(const Leaver& asked) const {
+  const bool ended_here = !host_.health().is_ok();
+  // Ops that were not called here by now never will be.
+  const bool over = ended_here || (leaving_ && host_.quiet());
+  // Where the group has ended no later view of it begins.
+  const bool later = asked.epoch > roster_.epoch && !ended_here;
+  return !later && (over || host_.first_running() >= asked.next.value);
+}
+
+void Departure::answer_probes() {
+  std::erase_if(probes_, [&](const auto& probe) {
+    const auto& [member, asks] = probe;
+    if (roster_.has_gone(member)) return true;
+    if (!has_ended(asks)) return false;
+    host_.tell_of(member, FrameKind::kSettled, asks.epoch, asks.next.value, Ask::kForOthers);
+    return true;
+  });
+}
+
+OpSeq Departure::whole(OpSeq next) const {
+  return comm::nearest_number(static_cast<std::uint32_t>(next.value), {host_.first_uncalled()});
 }
 
 std::vector<Rank> Departure::ranks_in_doubt() const {
@@ -90,27 +177,51 @@ std::vector<Rank> Departure::ranks_in_doubt() const {
   return doubtful;
 }
 
-void Departure::on_closing(MemberId from, Epoch epoch, OpSeq next) {
+void Departure::on_closing(MemberId from, Epoch epoch, OpSeq next, Ask ask) {
   if (!roster_.has(from) || epoch < roster_.epoch) return;
-  const OpSeq whole =
-      comm::nearest_number(static_cast<std::uint32_t>(next.value), {host_.first_uncalled()});
-  leavers_[from] = {whole, epoch};
+  if (ask == Ask::kForOthers) {
+    probes_[from] = {whole(next), epoch};
+    return answer_probes();
+  }
+  leavers_[from] = {whole(next), epoch};
   note_leavers();
   answer();
 }
 
-void Departure::on_settled(MemberId from, Epoch epoch) {
-  if (roster_.has(from) && epoch == roster_.epoch) settled_.insert(from);
+void Departure::on_settled(MemberId from, Epoch epoch, OpSeq next, Ask ask) {
+  if (!roster_.has(from) || epoch != roster_.epoch) return;
+  if (ask == Ask::kForAll) {
+    ended_by_all_ = std::max(ended_by_all_.value_or(OpSeq{}), whole(next));
+    return;
+  }
+  if (ask != Ask::kForOthers) {
+    let_go_ = let_go_ || from == asked();
+    settled_.insert(from);
+    return;
+  }
+  OpSeq& known = confirmed_[from];
+  known = std::max(known, whole(next));
 }
 
 void Departure::on_relinked(MemberId member) {
   if (!leaving_ || !leaving_->quiet.load(std::memory_order_relaxed)) return;
+  if (host_.is_sparse()) {
+    next_closing_ = {};
+    return;
+  }
   host_.tell(member, FrameKind::kClosing, roster_.epoch);
 }
 
 void Departure::on_view() {
   settled_.clear();
+  confirmed_.clear();
+  let_go_ = false;
+  ended_by_all_.reset();
+  std::erase_if(probes_, [this](const auto& probe) {
+    return !roster_.has(probe.first) || probe.second.epoch < roster_.epoch;
+  });
   next_closing_ = {};
+  next_probe_ = {};
   note_leavers();
 }
 
@@ -125,16 +236,14 @@ void Departure::note_leavers() {
 }
 
 void Departure::answer() {
-  // Ops that were not called here by now never will be.
-  const bool ended_here = !host_.health().is_ok();
-  const bool over = ended_here || (leaving_ && host_.quiet());
-  const std::uint64_t ended = host_.first_running();
+  const bool sparse = host_.is_sparse();
+  // Its sender has yet to learn who answers, or this member that it is the one.
+  if (sparse && !is_asked()) return;
   std::erase_if(leavers_, [&](const auto& leaver) {
     const auto& [member, wants] = leaver;
     if (roster_.has_gone(member)) return true;
-    // Where the group has ended no later view of it begins.
-    const bool later = wants.epoch > roster_.epoch && !ended_here;
-    if (later || (!over && ended < wants.next.value)) return false;
+    if (!has_ended(wants)) return false;
+    if (sparse && !have_others(member, wants.next)) return false;
     host_.tell(member, FrameKind::kSettled, wants.epoch);
     return true;
   });

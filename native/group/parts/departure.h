@@ -5,6 +5,9 @@
 // answer is waited for until a decided view is without it; a member that was voted out without
 // proof of its end, until it has answered: it would go on alone from the older view.
 //
+// In a sparse world a leaver asks one member, the first that is there, and that one asks all others
+// on behalf of all leavers: no two others need a connection for it.
+//
 // This class says when the member may go, and answers others that want to go; it does not end the
 // group.
 //
@@ -15,6 +18,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,6 +35,14 @@ struct Leaving {
   std::atomic<bool> settled{false};  // so have the others', as far as it had a part in them
   std::atomic<bool> gone{false};
   Status outcome;  // set once settled or gone
+};
+
+// What a kClosing asks, and a kSettled answers; a frame's ordinal.
+enum class Ask : std::uint32_t {
+  kForSelf,    // the sender leaves
+  kForOthers,  // others leave, and the sender asks for them
+  kEnded,      // the answer of one who has no part in the group any more
+  kForAll,     // of who speaks for all and leaves: all members have ended what is named
 };
 
 // What a departure needs of the ops of its group, and of the world.
@@ -53,6 +65,10 @@ class DepartureHost {
   virtual void part_soon() = 0;
   // Sends kClosing or kSettled, of that epoch, to a member.
   virtual void tell(MemberId member, comm::FrameKind kind, Epoch epoch) = 0;
+  // Whether members are connected only where they need it.
+  virtual bool is_sparse() const { return false; }
+  // As tell(), of the collectives before `next`.
+  virtual void tell_of(MemberId, comm::FrameKind, Epoch, std::uint64_t /*next*/, Ask) {}
 };
 
 class Departure {
@@ -67,7 +83,7 @@ class Departure {
   Departure(DepartureSettings settings, const Roster& roster, DepartureHost& host)
       : settings_(std::move(settings)), roster_(roster), host_(host) {}
 
-  bool is_idle() const { return !leaving_ && leavers_.empty(); }
+  bool is_idle() const { return !leaving_ && leavers_.empty() && probes_.empty(); }
   bool has_leavers() const { return !leavers_.empty(); }
   // This member has left, and waits for those that were voted out.
   bool has_parted() const { return parted_; }
@@ -82,8 +98,8 @@ class Departure {
   Instant next_deadline() const;
 
   // `next`: the first collective that `from` has not called; its lowest 32 bits.
-  void on_closing(MemberId from, Epoch epoch, OpSeq next);
-  void on_settled(MemberId from, Epoch epoch);
+  void on_closing(MemberId from, Epoch epoch, OpSeq next, Ask ask = Ask::kForSelf);
+  void on_settled(MemberId from, Epoch epoch, OpSeq next = {}, Ask ask = Ask::kForSelf);
   // Frames sent over the last connection to the member may not have been heard.
   void on_relinked(MemberId member);
   // The roster is that of another view.
@@ -103,14 +119,31 @@ class Departure {
   std::vector<Rank> ranks_in_doubt() const;
   void note_leavers();
   void answer();
+  OpSeq whole(OpSeq next) const;
+  bool has_ended(const Leaver& asked) const;
+  // Of a sparse world.
+  MemberId asked() const;
+  void tell_all();
+  bool is_asked() const { return host_.is_sparse() && asked() == settings_.self; }
+  bool has_confirmed(MemberId member, OpSeq next) const;
+  bool have_others(MemberId leaver, OpSeq next) const;
+  void ask_for_leavers(Instant now);
+  void answer_probes();
 
   const DepartureSettings settings_;
   const Roster& roster_;
   DepartureHost& host_;
   std::shared_ptr<Leaving> leaving_;
-  std::set<MemberId> settled_;          // members that need nothing more of this one, in this view
-  std::map<MemberId, Leaver> leavers_;  // members that wait for this one's kSettled
-  Instant next_closing_{};              // when members that have not answered are asked again
+  std::set<MemberId> settled_;           // members that need nothing more of this one, in this view
+  std::map<MemberId, Leaver> leavers_;   // members that wait for this one's kSettled
+  std::map<MemberId, Leaver> probes_;    // as leavers_, who ask for others
+  std::map<MemberId, OpSeq> confirmed_;  // before which a member has ended all, in this view
+  // In this view: who speaks for all has answered this leaver; before which collective all members
+  // have ended all.
+  bool let_go_ = false;
+  std::optional<OpSeq> ended_by_all_;
+  Instant next_probe_{};
+  Instant next_closing_{};  // when members that have not answered are asked again
   bool parted_ = false;
 };
 

@@ -83,7 +83,7 @@ comm::MailMeter* GroupMail::meter_of(Rank rank) {
 // A frame that finds no link, or is lost with it, goes out again over the next one.
 void GroupMail::send_mail(Rank to, std::vector<std::byte> frame) {
   comm::Link* control = world_.links_to(roster_.member(to)).control;
-  if (control == nullptr) return;
+  if (control == nullptr) return world_.reach(roster_.member(to));
   control->session().send_control(comm::FrameKind::kMail, group_, {}, std::move(frame));
   control->pump();
 }

@@ -92,9 +92,14 @@ void OpWatch::began_view(const Roster& roster, const std::vector<comm::MemberLin
     const Rank rank = roster.present[i];
     if (rank == roster.self) continue;
     const Rank world_rank = roster.world_ranks[static_cast<std::size_t>(rank.value)];
-    observer_->on_linked(world_rank, *links[i].control);
-    observer_->on_linked(world_rank, *links[i].data);
+    if (links[i].data != nullptr) linked(world_rank, links[i]);
   }
+}
+
+void OpWatch::linked(Rank world_rank, const comm::MemberLinks& links) {
+  if (observer_ == nullptr) return;
+  observer_->on_linked(world_rank, *links.control);
+  observer_->on_linked(world_rank, *links.data);
 }
 
 void OpWatch::named(const std::string& name) {

@@ -47,6 +47,8 @@ class OpWatch {
 
   // A view begins; `links` are those of the ranks that are present.
   void began_view(const Roster& roster, const std::vector<comm::MemberLinks>& links);
+  // A link that the view had not when it began.
+  void linked(Rank world_rank, const comm::MemberLinks& links);
   void named(const std::string& name);
   // The group, which has all ranks of its world, plans by the map.
   void took_map(const std::string& name, const comm::TakenMap& taken);

@@ -146,6 +146,7 @@ typedef struct hf_options {
   uint64_t lanes;      /* most connections of such a link, 1 to 16; default 16 */
   const char*
       relay; /* "host:port[,...]" of relays, for ranks that cannot be called; default: none */
+  const char* mesh; /* "auto", "full" or "sparse": which ranks are connected from the start */
 } hf_options;
 
 /* A store that the caller provides. Both functions return a status; get() waits until the key is

@@ -83,6 +83,7 @@ Status check_domain(const OptionRow& row, const Options& options) {
 }
 
 constexpr std::array kTrunkChoices = {"auto", "on", "off"};
+constexpr std::array kMeshChoices = {"auto", "full", "sparse"};
 
 constexpr OptionRow kNetworkRows[] = {
     {.name = "transports",
@@ -141,6 +142,14 @@ constexpr OptionRow kNetworkRows[] = {
      .doc = "Most connections of a trunk.",
      .least = 1,
      .most = comm::kMostTrunkLanes},
+    {.name = "mesh",
+     .field = &Options::mesh,
+     .accepted = "\"auto\", \"full\" or \"sparse\"",
+     .doc = "Which ranks of a job are connected from the start: full, each with all; sparse, each "
+            "with its nearest ranks, and with others once an op needs it; auto, full up to 32 "
+            "ranks.",
+     .agreement = Agreement::kIfSet,
+     .choices = kMeshChoices},
     {.name = "domain",
      .field = &Options::domain,
      .accepted = "at most 7 names of 1 to 64 printable characters without '=', with '/' between",

@@ -66,6 +66,13 @@ Handshake::HandshakeState Handshake::fail(Status why) {
   return HandshakeState::kFailed;
 }
 
+// At once: a callee that has read the greeting must not answer it after it was itself answered.
+void Handshake::withdraw() {
+  withdrawn_ = true;
+  ::shutdown(fd_, SHUT_RDWR);
+  fail({Code::kAuthFailed, "the callee has called"});
+}
+
 void Handshake::queue(bool is_hello, Greeting greeting) {
   if (seal_ && greeting.papers.empty()) {
     if (Status shown = seal_->show_papers(greeting); !shown.is_ok()) {

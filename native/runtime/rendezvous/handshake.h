@@ -68,10 +68,7 @@ class Handshake {
   bool joins() const { return caller_ ? peer_->joins : said_.joins; }
   void refuse(Status why) { fail(std::move(why)); }
   // Caller: the callee has called this process, so this call is given up.
-  void withdraw() {
-    withdrawn_ = true;
-    fail({Code::kAuthFailed, "the callee has called"});
-  }
+  void withdraw();
   bool is_withdrawn() const { return withdrawn_; }
 
  private:

@@ -71,7 +71,7 @@ Status Rendezvous::missing_error(const std::string& round, Rank first) {
 Status Rendezvous::exchange_cards() {
   Card own = runtime_->own_card();
   own.nonce = random_number();
-  if (runtime_->shares_memory() && request_.size > 1) {
+  if (runtime_->shares_memory() && request_.size > 1 && !is_sparse()) {
     if (auto area = runtime_->make_room(); area.is_ok()) {
       own_area_ = std::move(area).value();
       own.flat = own_area_->name;
@@ -135,7 +135,9 @@ Result<Card> Rendezvous::read_card(Rank rank) {
 
 Status Rendezvous::connect() {
   runtime_->run([&] {
-    for (const Card& card : cards_) runtime_->connect(card, deadline_);
+    for (const Card& card : cards_) {
+      if (wants(card.member)) runtime_->connect(card, deadline_);
+    }
   });
   next_look_ = runtime_->clock()->now() + kSuccessorLook;
   do {
@@ -154,13 +156,25 @@ std::vector<Rank> Rendezvous::absent() {
   std::vector<Rank> ranks;
   runtime_->run([&] {
     for (int r = 0; r < request_.size; ++r) {
-      const Card& card = cards_[static_cast<std::size_t>(r)];
-      if (Rank{r} != request_.rank && runtime_->find_peer(card.member) == nullptr) {
-        ranks.push_back({r});
-      }
+      const MemberId member = cards_[static_cast<std::size_t>(r)].member;
+      if (wants(member) && runtime_->find_peer(member) == nullptr) ranks.push_back({r});
     }
   });
   return ranks;
+}
+
+bool Rendezvous::is_sparse() const {
+  return ft::is_sparse(mesh_of(runtime_->parts().options), static_cast<std::size_t>(request_.size));
+}
+
+// Whether this process is to have a connection with the member when the group begins.
+bool Rendezvous::wants(MemberId member) const {
+  const MemberId self = runtime_->parts().self;
+  if (!is_sparse()) return member != self;
+  ft::WorldView view;
+  for (const Card& card : cards_) view.members.push_back(card.member);
+  const auto near = ft::neighbours(view, self, runtime_->coordinator().has_value());
+  return std::find(near.begin(), near.end(), member) != near.end();
 }
 
 Status Rendezvous::look_for_successors() {
@@ -208,7 +222,7 @@ Status Rendezvous::take_successor(Rank rank) {
   }
   absent_since_.erase(rank);
   card = std::move(next).value();
-  runtime_->run([&] { runtime_->connect(card, deadline_); });
+  if (wants(card.member)) runtime_->run([&] { runtime_->connect(card, deadline_); });
   return Status::ok();
 }
 

@@ -47,6 +47,8 @@ class Rendezvous {
   Status connect();
   Status connect_error(const std::vector<Rank>& missing);
   std::vector<Rank> absent();
+  bool is_sparse() const;
+  bool wants(MemberId member) const;
   // Looks now and then whether absent processes have been replaced.
   Status look_for_successors();
   Status look_at_absence(Rank rank);

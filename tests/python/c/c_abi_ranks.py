@@ -52,6 +52,7 @@ class Options(ctypes.Structure):
         ("trunk", c_char_p),
         ("lanes", c_uint64),
         ("relay", c_char_p),
+        ("mesh", c_char_p),
     )
 
 
