@@ -28,11 +28,34 @@ constexpr std::uint64_t kOperators = 0x09e7;
 constexpr std::uint64_t kStores = 0x5709;
 constexpr std::uint64_t kSecrets = 0x5ec7;
 constexpr std::uint64_t kDoubts = 0xd0b7;
+constexpr std::uint64_t kMeshes = 0x3e54;
+// In smaller worlds all are neighbours.
+constexpr int kLeastSparse = 6;
 
 int pick_ranks(Random& random) {
   if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
   if (random.below(200) == 0) return 10 + static_cast<int>(random.below(24));
   return 2 + static_cast<int>(random.below(8));
+}
+
+// Of a sparse world, faults of connections happen to neighbours: others may have none.
+Scenario on_links(Scenario s) {
+  if (!s.sparse) return s;
+  for (Fault& fault : s.faults) {
+    const int apart = (fault.b - fault.a + s.ranks) % s.ranks;
+    const bool in_star = !s.outside && (fault.a == 0 || fault.b == 0);
+    if (in_star || apart <= 2 || apart >= s.ranks - 2) continue;
+    switch (fault.kind) {
+      case FaultKind::kCorrupt:
+      case FaultKind::kCut:
+      case FaultKind::kReset:
+      case FaultKind::kLate:
+      case FaultKind::kClose:
+      case FaultKind::kRefuse: fault.b = (fault.a + 1) % s.ranks; break;
+      default: break;
+    }
+  }
+  return s;
 }
 
 bool is_loss(FaultKind kind) {
@@ -255,6 +278,8 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   s.subgroup = !large && s.ranks > 2 && random.chance(20);
   s.two_worlds = !large && !s.elastic && random.chance(12);
   if (random.chance(20)) s.hosts = 2;
+  Random meshes(seed * 2 + 1 + kMeshes * (outside ? 3 : 1));
+  s.sparse = !s.flat && s.ranks >= kLeastSparse && meshes.chance(25);
   Draft draft(random, s);
   draft.add(static_cast<int>(random.below(large ? 3 : 6)));
   Random closings(seed * 2 + 1 + kClosings * (outside ? 3 : 1));
@@ -277,13 +302,13 @@ Scenario make_world(std::uint64_t seed, bool outside) {
     return fault.kind == FaultKind::kStranger;
   });
   s.signs = outside ? secrets.chance(has_strangers ? 80 : 60) : !has_strangers;
-  if (!s.signs) return s;
+  if (!s.signs) return on_links(std::move(s));
   // Whose word counts is a matter of hosts.
   Random doubts(seed * 2 + 1 + kDoubts * (outside ? 3 : 1));
   if (!large && doubts.chance(30)) s.hosts = 2 + static_cast<int>(doubts.below(4));
   draft.add_doubts(doubts);
   s.launched = doubts.chance(30);
-  return s;
+  return on_links(std::move(s));
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ class Surroundings {
   virtual void connect(int from, MemberId to) = 0;
   // A connection has broken: calls the other end again, or finds that it has gone.
   virtual void mend(int from, MemberId to) = 0;
+  // The two have not been connected yet.
+  virtual void join(int from, MemberId to) = 0;
   virtual void log(int process, const std::string& text) = 0;
   virtual Ledger& ledger() = 0;
   // Nothing: there is no secret.
@@ -150,6 +152,7 @@ class Process final : public group::ControlRouterOwner,
   // ft::ControlRouterOwner.
   void want(const ft::Joiner& joiner) override { around_.connect(number_, joiner.member); }
   void mend(MemberId peer, const std::string&) override { around_.mend(number_, peer); }
+  void join(MemberId peer, const std::string&) override { around_.join(number_, peer); }
   bool has_secret() const override { return scenario_.signs; }
   void nudge(MemberId) override {}
   std::string host_of(const std::string& card) const override { return card; }

@@ -35,6 +35,7 @@ ft::MembershipSettings Process::settings() const {
   settings.heartbeat = heartbeat(scenario_);
   settings.silence = silence(scenario_);
   settings.elastic = scenario_.elastic;
+  if (scenario_.sparse) settings.mesh = ft::Mesh::kSparse;
   if (scenario_.outside) settings.coordinator = kCoordinatorId;
   settings.notary = around_.notary();
   settings.host_of = host_of_card();

@@ -61,6 +61,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   Instant local_time(int process) const override;
   void connect(int from, MemberId to) override;
   void mend(int from, MemberId to) override;
+  void join(int from, MemberId to) override;
   void log(int process, const std::string& text) override;
   Ledger& ledger() override { return ledger_; }
   ft::Notary* notary() override { return scenario_.signs ? &notary_ : nullptr; }

@@ -70,6 +70,16 @@ void Simulation::mend(int from, MemberId to) {
   events_.push({arrival(other, from), ++order_, from, -1, how, other});
 }
 
+// The other one may want it, too, and one connection is enough.
+void Simulation::join(int from, MemberId to) {
+  const auto target = std::find_if(hosts_.begin(), hosts_.end(),
+                                   [&](const Host& h) { return h.process->id() == to; });
+  if (target == hosts_.end()) return;
+  const int other = target->process->number();
+  if (!target->alive) return refuse(from, other);
+  events_.push({arrival(other, from), ++order_, from, -1, SimEvent::Other::kRedial, other});
+}
+
 // The kernel of a process that has ended refuses a call to it, if no other process is at its
 // address.
 void Simulation::refuse(int from, int to) {

@@ -95,7 +95,8 @@ bool read_setting(const std::string& name, std::istringstream& in, Scenario& s) 
       {"blocking", &s.blocking}, {"two_links", &s.two_links},   {"advances", &s.advances},
       {"outside", &s.outside},   {"terms", &s.terms},           {"slow_store", &s.slow_store},
       {"elastic", &s.elastic},   {"subgroup", &s.subgroup},     {"two_worlds", &s.two_worlds},
-      {"maps", &s.maps},         {"signs", &s.signs},           {"launched", &s.launched}};
+      {"maps", &s.maps},         {"signs", &s.signs},           {"launched", &s.launched},
+      {"sparse", &s.sparse}};
   const std::map<std::string, int*> numbers = {
       {"ranks", &s.ranks}, {"steps", &s.steps}, {"elements", &s.elements}, {"hosts", &s.hosts}};
   if (name == "seed") {
@@ -126,7 +127,8 @@ std::string to_text(const Scenario& s) {
       {"blocking", s.blocking}, {"two_links", s.two_links},   {"advances", s.advances},
       {"outside", s.outside},   {"terms", s.terms},           {"slow_store", s.slow_store},
       {"elastic", s.elastic},   {"subgroup", s.subgroup},     {"two_worlds", s.two_worlds},
-      {"maps", s.maps},         {"signs", s.signs},           {"launched", s.launched}};
+      {"maps", s.maps},         {"signs", s.signs},           {"launched", s.launched},
+      {"sparse", s.sparse}};
   for (const auto& [name, set] : flags) {
     if (set) out << name << " 1\n";
   }

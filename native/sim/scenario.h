@@ -104,6 +104,7 @@ struct Scenario {
   bool subgroup = false;    // the even ranks have a group of their own, too
   bool two_worlds = false;  // all ranks are in a second world, too
   bool maps = false;        // the ranks take maps of their links, which drift
+  bool sparse = false;      // ranks are connected where ops need it
   int hosts = 1;
   std::uint64_t delays = 0;  // draws other network delays for the same seed
   std::vector<Fault> faults;

@@ -255,7 +255,13 @@ void Simulation::found_all() {
     areas_.push_back({r, segment, std::make_shared<comm::AreaRoom>(segment, true)});
   }
   for (int a = 0; a < scenario_.ranks; ++a) {
-    for (int b = a + 1; b < scenario_.ranks; ++b) link(a, b);
+    const auto near = ft::neighbours(view, host(a).process->id(), scenario_.outside);
+    for (int b = a + 1; b < scenario_.ranks; ++b) {
+      const MemberId other = host(b).process->id();
+      const bool linked =
+          !scenario_.sparse || std::find(near.begin(), near.end(), other) != near.end();
+      if (linked) link(a, b);
+    }
   }
   for (int r = 0; r < scenario_.ranks; ++r) {
     host(r).process->found(view, flat_of(r));
