@@ -183,12 +183,13 @@ inline constexpr Family kLinkCuts{
     "gave it up), `stalled` (it stood still, and was replaced), `surplus` (a new one came, and it "
     "was silent for longest), `altered` (what came is not what was sealed) or `error`. Every one "
     "appears, from 0 on."};
-inline constexpr Family kRecentCuts{"holdfast_link_recent_cuts",
-                                    Type::kGauge,
-                                    "",
-                                    "Connections that a trunk has lost within the last minute.",
-                                    "peer",
-                                    "32 at most."};
+inline constexpr Family kRecentCuts{
+    "holdfast_link_recent_cuts",
+    Type::kGauge,
+    "",
+    "How often a trunk has lost connections within the last minute.",
+    "peer",
+    "Those lost at one moment count once; 32 at most."};
 inline constexpr Family kResumed{"holdfast_link_resumed",
                                  Type::kCounter,
                                  "",

@@ -177,7 +177,11 @@ FIELDS = [
         "how often it went on after all its connections had broken.",
     ),
     Field("worlds[].far_links[].cuts", "integer", "connections that were lost."),
-    Field("worlds[].far_links[].recent_cuts", "integer", "those of the last minute, at most 32."),
+    Field(
+        "worlds[].far_links[].recent_cuts",
+        "integer",
+        "moments of the last minute at which some were lost, at most 32.",
+    ),
     Field(
         "worlds[].far_links[].cut_why",
         "text",

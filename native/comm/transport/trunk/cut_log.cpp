@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace holdfast::comm {
 
@@ -33,13 +34,12 @@ std::size_t tcp_control_index(std::string_view name) {
 void CutLog::add(LaneCut why, TrunkMeter& meter) {
   meter.cuts[static_cast<std::size_t>(why)].add(1);
   last_ = why;
-  if (unseen_ < kMostRecent) ++unseen_;
+  unseen_ = true;
 }
 
 void CutLog::look(Instant now, bool down) {
-  if (unseen_ > 0) last_at_ = now;
-  for (; unseen_ > 0; --unseen_) {
-    at_[next_] = now;
+  if (std::exchange(unseen_, false)) {
+    last_at_ = at_[next_] = now;
     next_ = (next_ + 1) % kMostRecent;
   }
   recent_ = static_cast<std::size_t>(std::ranges::count_if(

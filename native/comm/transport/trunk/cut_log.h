@@ -1,7 +1,8 @@
 // Cut log: which connections a trunk has lost of late, and why.
 //
-// It has no clock: what was lost since the last look was lost then. Thread: only the holder of the
-// runtime. Why: docs/decisions/0173-each-end-tells-its-cuts.md
+// It has no clock: what was lost since the last look was lost then, and is one cut: an outage ends
+// many connections. Thread: only the holder of the runtime. Why:
+// docs/decisions/0173-each-end-tells-its-cuts.md
 #pragma once
 
 #include <array>
@@ -28,7 +29,7 @@ class CutLog {
  private:
   std::array<Instant, kMostRecent> at_{};  // the latest, in a ring
   std::size_t next_ = 0;
-  std::size_t unseen_ = 0;
+  bool unseen_ = false;
   std::size_t recent_ = 0;
   LaneCut last_ = LaneCut::kReset;
   Instant last_at_{};
