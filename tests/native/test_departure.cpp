@@ -202,6 +202,18 @@ TEST_CASE("the first member answers a leaver when all others have ended its coll
   CHECK(m.host.told_of == Asked{{kC, FrameKind::kSettled, 5, Ask::kForAll}});
 }
 
+TEST_CASE("a leaver that has called nothing is asked for, too") {
+  Member m;
+  m.host.sparse = true;
+  m.departure.on_closing(kB, {2}, {0});
+  m.departure.progress(kStart);
+  REQUIRE(m.host.told_of.size() == 1);
+  CHECK(std::get<MemberId>(m.host.told_of[0]) == kC);
+  m.departure.on_settled(kC, {2}, {0}, group::Ask::kForOthers);
+  m.departure.progress(kStart);
+  CHECK(m.host.take_told() == Told{{kB, FrameKind::kSettled, {2}}});
+}
+
 TEST_CASE("a leaver asks the first member alone, and nobody what all have ended") {
   Member m;
   m.host.sparse = true;

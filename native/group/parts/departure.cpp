@@ -127,10 +127,13 @@ bool Departure::have_others(MemberId leaver, OpSeq next) const {
 void Departure::ask_for_leavers(Instant now) {
   if (now < next_probe_) return;
   OpSeq most{};
+  bool is_due = false;
   for (const auto& [member, leaver] : leavers_) {
-    if (leaver.epoch == roster_.epoch) most = std::max(most, leaver.next);
+    if (leaver.epoch != roster_.epoch) continue;
+    most = std::max(most, leaver.next);
+    is_due = true;
   }
-  if (most == OpSeq{}) return;
+  if (!is_due) return;
   next_probe_ = now + settings_.pause;
   for (const MemberId member : roster_.members) {
     if (member == ft::kNobody || member == settings_.self || has_confirmed(member, most)) continue;
