@@ -28,7 +28,7 @@ constexpr std::uint64_t kOperators = 0x09e7;
 constexpr std::uint64_t kStores = 0x5709;
 constexpr std::uint64_t kSecrets = 0x5ec7;
 constexpr std::uint64_t kDoubts = 0xd0b7;
-constexpr std::uint64_t kMeshes = 0x3e54;
+constexpr std::uint64_t kMeshes = 0x3e55;
 // In smaller worlds all are neighbours.
 constexpr int kLeastSparse = 6;
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kWorlds = testing::kSanitized ? 40 : 200;
 // Of the faults that scenarios plan, so many percent must happen.
-constexpr std::uint64_t kFired = 89;
+constexpr std::uint64_t kFired = 90;
 
 Scenario read_scenario(const fs::path& path) {
   std::ifstream file(path);
