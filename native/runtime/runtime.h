@@ -315,8 +315,7 @@ class Runtime final : public comm::Executor,
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);
   void note_failure(MemberId callee, const Endpoint& at, const Status& why, Instant now);
-  // Whether the path that carries data to and from the peer still works, though its connection may
-  // have broken.
+  // Whether the peer's data still has a path, though its connection may have broken.
   bool keeps_data(MemberId id);
   bool gives_way_to(const Greeting& hello) const;
   void drop_calls(MemberId callee);

@@ -313,7 +313,7 @@ TEST_CASE("hosts sum up first, and all ranks have the same bits") {
 }
 
 TEST_CASE("fewer bytes cross the links, and what cannot be made smaller hardly grows") {
-  constexpr std::size_t kCount = 400'000;
+  constexpr std::size_t kCount = 600'000;
   struct Wire {
     Bytes data;
     DType dtype;

@@ -29,6 +29,11 @@ namespace holdfast::comm {
 inline constexpr std::uint64_t kMostControls = 28U << 20;
 inline constexpr std::size_t kMostUnconfirmed = kMostAhead - 64;
 
+// Bytes of bulk that may always be unconfirmed, and at most; in between it is twice what the path
+// holds. The receiver keeps no more than kMostBytesAhead.
+inline constexpr std::uint64_t kLeastWindow = 1U << 20;
+inline constexpr std::uint64_t kMostWindow = 24U << 20;
+
 class TrunkLink final : public StreamLink {
  public:
   TrunkLink(Connection first, const TrunkTerms& terms);
