@@ -131,8 +131,14 @@ class MapRun {
     for (const Dependency& dep : step.deps) {
       if (dep.step >= first) continue;
       const StepTimes& on = times_[rank][dep.step];
+      const Step& earlier = schedules_[rank].steps[dep.step];
+      // A reader follows what is written. What replaces what was read is priced as if it waited:
+      // both take the way's rate, so it gains the latency alone.
+      const bool reads_it =
+          writes(earlier) && reads(step) &&
+          (step.lhs == earlier.dst || (step.kind == StepKind::kReduce && step.rhs == earlier.dst));
       t.ends_s = std::max(t.ends_s, on.ends_s);
-      t.begins = std::max(t.begins, dep.streamed ? on.begins : on.ends);
+      t.begins = std::max(t.begins, dep.streamed && reads_it ? on.begins : on.ends);
       t.ends = std::max(t.ends, on.ends);
     }
     return t;
