@@ -3,13 +3,15 @@
     python tests/bench/far_faults.py resets --ranks 2,3,4 --count 200
     python tests/bench/far_faults.py flaps --outages 0.5,2,8 --mebibytes 64 --mbit 200
     python tests/bench/far_faults.py full --ranks 3,4 --mebibytes 64 --mbit 200 --delay-ms 75
+    python tests/bench/far_faults.py heartbeats --mbit 10 --program trunk_heartbeats
 
 Two network namespaces with an emulated path between them (tests/python/support/emulated_path.py),
-half of the ranks in each. All ranks all_reduce in rounds and check each sum. Prints Markdown, each
-row sealed or plain, with a coordinator or without: views that changed, wrong sums, by how much
-rounds were late beside the median of those that nothing disturbed. `full` gives the bus bandwidth
-over the path as a part of its rate. Needs root, `ip` and /dev/net/tun; says what is missing, and
-ends with status 2, where they are not.
+half of the ranks in each, as one host. All ranks all_reduce in rounds and check each sum. Prints
+Markdown, each row sealed or plain, with a coordinator or without: views that changed, wrong sums,
+by how much rounds were late beside the median of those that nothing disturbed. `full` gives the bus
+bandwidth over the path as a part of its rate, `heartbeats` by how much they are late beside bulk,
+by a program that is built with -DHOLDFAST_TESTS=ON. Needs root, `ip` and /dev/net/tun; says what is
+missing, and ends with status 2, where they are not.
 """
 
 from __future__ import annotations
@@ -140,9 +142,9 @@ def start(setting: Setting, path: LongPath, here: Path, rank: int, env: dict[str
     place = rank * 2 // setting.ranks
     own = {
         "BENCH_BYTES": str(int(setting.mebibytes * 1024**2)),
-        "HOLDFAST_TRANSPORTS": "tcp",
+        "HOLDFAST_TRANSPORTS": "shm,tcp",
         "HOLDFAST_ADDRESS": path.address(place),
-        "HOLDFAST_HOST_ID": f"host{rank}",
+        "HOLDFAST_HOST_ID": f"site{place}",
         "HOLDFAST_TIMEOUT": str(LIMIT_S),
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
     }
@@ -264,9 +266,29 @@ def full(arguments: argparse.Namespace, path: LongPath, secret: str) -> None:
         )
 
 
+def heartbeats(arguments: argparse.Namespace, path: LongPath, _secret: str) -> None:
+    bar = 2 * arguments.delay_ms + 50
+    print(f"{arguments.mbit:g} Mbit/s, 30 s; a heartbeat may be {bar:g} ms late\n")
+    at = [path.address(1), str(COORDINATOR_PORT)]
+    program = str(Path(arguments.program).resolve())
+    hears = subprocess.Popen(
+        [*path.inside(1), program, "listen", *at], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        await_line(hears, "listens")
+        calls = [*path.inside(0), program, "call", *at, "30"]
+        subprocess.run(calls, timeout=LIMIT_S, check=True)
+        print(hears.communicate(timeout=LIMIT_S)[0], end="", flush=True)
+    finally:
+        hears.kill()
+
+
+WHAT = {"resets": resets, "flaps": flaps, "full": full, "heartbeats": heartbeats}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["resets", "flaps", "full"])
+    parser.add_argument("what", choices=list(WHAT))
     parser.add_argument("--ranks", default="2", metavar="N,...")
     parser.add_argument(
         "--kinds",
@@ -281,6 +303,7 @@ def main() -> int:
     parser.add_argument("--mbit", type=float, default=100)
     parser.add_argument("--delay-ms", type=float, default=20, help="one way")
     parser.add_argument("--loss", type=float, default=0, help="of packets, each way")
+    parser.add_argument("--program", default="trunk_heartbeats", help="of `heartbeats`")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -290,9 +313,7 @@ def main() -> int:
             with LongPath() as path:
                 path.set("both", delay_ms=arguments.delay_ms, mbit=arguments.mbit)
                 path.set("both", loss=arguments.loss, queue_ms=max(50, arguments.delay_ms))
-                {"resets": resets, "flaps": flaps, "full": full}[arguments.what](
-                    arguments, path, secret
-                )
+                WHAT[arguments.what](arguments, path, secret)
         except Unavailable as missing:
             print(missing, file=sys.stderr)
             return 2
