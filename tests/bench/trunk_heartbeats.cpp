@@ -114,6 +114,8 @@ void send_all(const sockaddr_in& at, std::chrono::seconds time) {
   std::printf("%zu lanes, %.1f Mbit/s\n", link.lanes(),
               static_cast<double>(next - kMessages) * kMessageBytes * 8 / 1e6 /
                   static_cast<double>(time.count()));
+  link.session().send_control(FrameKind::kGoodbye, {}, {}, {});
+  for (const Instant ends = now() + kHeartbeat; now() < ends;) turn(link, looks);
 }
 
 void tell(std::vector<double> ms) {
@@ -157,14 +159,15 @@ void receive_all(int listener) {
   for (RecvPost& recv : posts) post(recv);
   std::vector<double> ms;
   Instant looks{};
-  // The caller closes all lanes at its end.
-  while (turn(link, looks) && !link.is_down()) {
+  for (bool left = false; !left;) {
+    if (!turn(link, looks)) break;
     for (RecvPost& recv : posts) {
       if (recv.finished) post(recv);
     }
     const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) link.join({fd});
     while (const auto frame = link.session().take_control()) {
+      left = left || frame->header.kind == FrameKind::kGoodbye;
       if (frame->payload.size() != sizeof(Instant)) continue;
       Instant sent;
       std::memcpy(&sent, frame->payload.data(), sizeof sent);
