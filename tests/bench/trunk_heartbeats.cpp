@@ -31,6 +31,7 @@ namespace {
 constexpr std::size_t kMessageBytes = 4U << 20;
 constexpr std::size_t kMessages = 2;  // under way
 constexpr Duration kHeartbeat = std::chrono::milliseconds(100);
+constexpr Duration kGoodbyeTime = std::chrono::seconds(5);
 constexpr TrunkTerms kTerms{1, kMostTrunkLanes};
 
 Instant now() { return Instant{std::chrono::steady_clock::now().time_since_epoch()}; }
@@ -115,7 +116,7 @@ void send_all(const sockaddr_in& at, std::chrono::seconds time) {
               static_cast<double>(next - kMessages) * kMessageBytes * 8 / 1e6 /
                   static_cast<double>(time.count()));
   link.session().send_control(FrameKind::kGoodbye, {}, {}, {});
-  for (const Instant ends = now() + kHeartbeat; now() < ends;) turn(link, looks);
+  for (const Instant ends = now() + kGoodbyeTime; now() < ends && link.busy();) turn(link, looks);
 }
 
 void tell(std::vector<double> ms) {
