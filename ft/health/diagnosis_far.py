@@ -50,7 +50,7 @@ def find_flapping(evidence: Evidence, limits: Limits) -> list[Finding]:
         most, rank, peer, metrics = max(told, key=lambda end: end[0])
         whys = _whys(metrics, peer)
         lines = [
-            f"rank {here} has lost {count:.0f} connections to rank {there} within the last minute"
+            f"rank {here} has lost connections to rank {there} at {count:.0f} moments of a minute"
             for count, here, there, _ in told
         ]
         if whys:

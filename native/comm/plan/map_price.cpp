@@ -132,8 +132,8 @@ class MapRun {
       if (dep.step >= first) continue;
       const StepTimes& on = times_[rank][dep.step];
       const Step& earlier = schedules_[rank].steps[dep.step];
-      // A reader follows what is written. What replaces what was read is priced as if it waited:
-      // both take the way's rate, so it gains the latency alone.
+      // A reader follows what is written. What replaces what was read is priced as if it waited,
+      // by which schedules were compared.
       const bool reads_it =
           writes(earlier) && reads(step) &&
           (step.lhs == earlier.dst || (step.kind == StepKind::kReduce && step.rhs == earlier.dst));

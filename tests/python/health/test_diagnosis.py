@@ -356,7 +356,7 @@ def test_what_is_sent_again_is_a_lossy_link() -> None:
 def test_a_link_that_is_cut_again_and_again_is_told_once() -> None:
     (finding,) = diagnose(looked_at({"recent": {(0, 2): 5.0, (2, 0): 9.0, (1, 3): 4.0}}))
     assert (finding.kind, finding.culprit.link, finding.sick) == ("flapping-link", (2, 0), True)
-    assert "rank 2 has lost 9 connections to rank 0" in "\n".join(finding.evidence)
+    assert "rank 2 has lost connections to rank 0 at 9 moments" in "\n".join(finding.evidence)
 
 
 def test_the_most_frequent_reason_of_cuts_has_its_advice() -> None:
