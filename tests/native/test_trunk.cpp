@@ -178,7 +178,8 @@ TEST_CASE("lanes are added while the rate grows with them") {
       now = now + std::chrono::milliseconds(50);
       delivered += 1'000'000 * std::min(lanes, worth) / 20;
     }
-    CHECK(growth.wanted() == std::max(worth, LaneGrowth::kFirstLanes));
+    // The last doubling brought nothing.
+    CHECK(growth.wanted() == std::min(15U, 2 * std::max(worth, LaneGrowth::kFirstLanes)));
     CHECK(growth.rate() >= 900'000 * worth);
     CHECK(growth.rate() <= 1'100'000 * worth);
   }
@@ -193,6 +194,82 @@ TEST_CASE("a trunk without bulk wants no more lanes") {
   }
   CHECK(growth.wanted() == LaneGrowth::kFirstLanes);
   CHECK(LaneGrowth(1).wanted() == 1);
+}
+
+// A path that carries so much, with a queue, looked at every 25 ms: what lanes of a trunk see whose
+// own congestion controls would send `eager` times as much.
+struct PacedPath {
+  double carries = 1'250'000;  // bytes a second
+  double queue = 62'500;       // bytes
+  double loss = 0;             // part of what is sent, beside what finds no room
+  double behind_s = 0;         // a queue of the other direction
+  double eager = 2;
+  Instant now{std::chrono::seconds(1)};
+  double waits = 0;
+  double arrived = 0;
+  double again = 0;
+
+  void run(PathPace& pace, int looks) {
+    constexpr double kLook = 0.025;
+    for (int i = 0; i < looks; ++i) {
+      const double bound = pace.rate() > 0 ? static_cast<double>(pace.rate()) : eager * carries;
+      const double sent = std::min(bound, eager * carries) * kLook;
+      const double carried = std::min(waits + sent, carries * kLook);
+      const double dropped = std::max(0.0, waits + sent - carried - queue) + loss * sent;
+      waits = std::min(queue, waits + sent - carried);
+      arrived += carried;
+      again += dropped;
+      now = now + std::chrono::milliseconds(25);
+      const Duration least = std::chrono::milliseconds(40);
+      const Duration behind{static_cast<std::int64_t>((waits / carries + behind_s) * 1e9)};
+      pace.look({now, static_cast<std::uint64_t>(arrived), static_cast<std::uint64_t>(again), true,
+                 least + behind, least});
+    }
+  }
+};
+
+TEST_CASE("lanes that fill a queue stay below what the path carries, and try more") {
+  PacedPath path;
+  PathPace pace;
+  CHECK(pace.rate() == 0);
+  path.run(pace, 40);
+  const double again = path.again;
+  CHECK(pace.rate() > 0);
+  const double before = path.arrived;
+  path.run(pace, 4000);  // 100 s
+  CHECK(path.arrived - before > 0.95 * 100 * path.carries);
+  CHECK(path.again - again < 0.005 * (path.arrived - before));
+}
+
+TEST_CASE("a path that changes is followed, and one that loses packets is not bound") {
+  PacedPath path;
+  PathPace pace;
+  path.run(pace, 400);
+  path.carries *= 8;
+  path.run(pace, 2000);
+  CHECK(static_cast<double>(pace.rate()) > 0.8 * path.carries);
+  path.carries /= 8;
+  path.run(pace, 400);
+  CHECK(static_cast<double>(pace.rate()) < 1.2 * path.carries);
+
+  PacedPath lossy;
+  lossy.eager = 0.9;  // they find no queue
+  lossy.loss = 0.02;
+  PathPace unbound;
+  lossy.run(unbound, 400);
+  CHECK(unbound.rate() == 0);
+}
+
+TEST_CASE("a queue of the other direction does not starve this one") {
+  PacedPath path;
+  path.behind_s = 0.05;
+  path.eager = 0.5;
+  PathPace pace;
+  path.run(pace, 40);
+  path.eager = 2;
+  const double before = path.arrived;
+  path.run(pace, 8000);  // 200 s
+  CHECK(path.arrived - before > 0.8 * 200 * path.carries);
 }
 
 TEST_CASE("the congestion control that delivers clearly more is chosen") {
@@ -238,7 +315,7 @@ TEST_CASE("heartbeats go past bulk that is missing a frame") {
   TrunkPair pair;
   pair.join();
   pair.settle();
-  pair.wires[1]->silent = true;  // the lane of bulk
+  pair.wires[0]->silent = true;  // the lane of bulk
   Message message(*pair.a, *pair.b, 1, 1 << 20);
   pair.settle();
   CHECK_FALSE(message.receive.finished);
@@ -247,7 +324,7 @@ TEST_CASE("heartbeats go past bulk that is missing a frame") {
   const auto heard = pair.b->session().take_control();
   REQUIRE(heard);
   CHECK(heard->header.kind == FrameKind::kHeartbeat);
-  pair.wires[1]->cut();
+  pair.wires[0]->cut();
   for (int i = 0; i < 1000 && !message.receive.finished; ++i) pair.turn();
   CHECK(message.is_right());
 }

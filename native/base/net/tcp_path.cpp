@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// The kernel's own structure as Linux 4.9 has it; newer kernels only add to it. The C library's
+// The kernel's own structure as Linux 4.19 has it; newer kernels only add to it. The C library's
 // ends before what we want, and the kernel's header cannot be included beside the C library's.
 struct KernelTcpInfo {
   std::uint8_t states[7];
@@ -25,7 +25,14 @@ struct KernelTcpInfo {
   std::uint32_t least_round_trip_us;
   std::uint32_t data_segments[2];
   std::uint64_t delivery_rate;  // bytes a second
+  std::uint64_t times[3];
+  std::uint32_t delivered_packets;
+  std::uint32_t marked_packets;
+  std::uint64_t sent_bytes;
+  std::uint64_t again_bytes;
 };
+// What Linux 4.9 does not have begins here.
+constexpr std::size_t kFirstLength = 168;
 constexpr std::int64_t kNsPerUs = 1000;
 constexpr std::int64_t kNsPerMs = 1000 * kNsPerUs;
 constexpr std::size_t kTimeouts = 2;  // place in KernelTcpInfo::states
@@ -33,6 +40,13 @@ constexpr std::size_t kTimeouts = 2;  // place in KernelTcpInfo::states
 constexpr std::size_t kSinceData = 11;
 constexpr std::size_t kSinceAnswer = 12;
 constexpr std::size_t kDelivered = 2;  // place in KernelTcpInfo::rates_and_bytes
+// Places in KernelTcpInfo::counts.
+constexpr std::size_t kPacketBytes = 2;
+constexpr std::size_t kUnderWay = 4;
+static_assert(offsetof(KernelTcpInfo, counts) + 4 * kPacketBytes ==
+              offsetof(tcp_info, tcpi_snd_mss));
+static_assert(offsetof(KernelTcpInfo, times) == kFirstLength);
+static_assert(offsetof(KernelTcpInfo, again_bytes) == 208);
 static_assert(offsetof(tcp_info, tcpi_retransmits) == 2);
 static_assert(offsetof(KernelTcpInfo, counts) + 4 * kSinceAnswer ==
               offsetof(tcp_info, tcpi_last_ack_recv));
@@ -56,7 +70,7 @@ std::optional<TcpPath> tcp_path(int fd) {
   path.retransmits = info.total_retransmits;
   path.quiet_ns = std::min(info.counts[kSinceData], info.counts[kSinceAnswer]) * kNsPerMs;
   path.timeouts = info.states[kTimeouts];
-  if (length < sizeof info) return path;  // an older kernel
+  if (length < kFirstLength) return path;  // an older kernel
   if (info.least_round_trip_us != kNoRoundTrip) {
     path.least_round_trip_ns = info.least_round_trip_us * kNsPerUs;
   }
@@ -65,6 +79,11 @@ std::optional<TcpPath> tcp_path(int fd) {
   }
   path.delivered = info.rates_and_bytes[kDelivered];
   path.limited = (info.app_limited & 1U) != 0;
+  path.arrived = path.delivered;
+  path.under_way = info.counts[kUnderWay];
+  if (length < sizeof info) return path;
+  path.arrived = std::uint64_t{info.delivered_packets} * info.counts[kPacketBytes];
+  path.sent_again = info.again_bytes;
   return path;
 }
 

@@ -42,8 +42,7 @@ void LaneGrowth::look(const LaneLook& look) {
     return;
   }
   if (look.now < ends_) return;
-  judge(per_second(look.delivered - counted_from_, look.now - counted_since_), look.lanes,
-        look.now);
+  judge(per_second(look.delivered - counted_from_, look.now - counted_since_), look.now);
   trying_ = false;
 }
 
@@ -53,16 +52,12 @@ void LaneGrowth::begin(const LaneLook& look) {
   counted_since_ = {};
 }
 
-void LaneGrowth::judge(std::uint64_t rate, unsigned lanes, Instant now) {
+void LaneGrowth::judge(std::uint64_t rate, Instant now) {
   // A tenth more is worth twice the lanes.
   const bool grew = rate > best_rate_ + best_rate_ / 10;
-  if (grew) {
-    best_rate_ = rate;
-    best_lanes_ = std::min(lanes, most_);
-  }
+  if (grew) best_rate_ = rate;
   settled_ = !grew || wanted_ >= most_;
   if (settled_) {
-    wanted_ = best_lanes_;
     tries_again_ = now + kTryAgain;
   } else {
     wanted_ = std::min(most_, 2 * wanted_);

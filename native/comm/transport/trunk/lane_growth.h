@@ -1,5 +1,6 @@
 // Lane growth: how many lanes a trunk's bulk is worth. Lanes are doubled while what is delivered a
-// second grows with them; where it does not, the trunk goes back to the number that was best.
+// second grows with them. None is given up: the others would take long to find out that they may
+// send what it did.
 //
 // It has no clock and no socket. Thread: only the holder of the runtime.
 #pragma once
@@ -34,7 +35,7 @@ class LaneGrowth {
 
  private:
   void measure(const LaneLook& look);
-  void judge(std::uint64_t rate, unsigned lanes, Instant now);
+  void judge(std::uint64_t rate, Instant now);
   void begin(const LaneLook& look);
 
   unsigned most_;
@@ -50,7 +51,6 @@ class LaneGrowth {
   Instant counted_since_{};
   std::uint64_t counted_from_ = 0;
   std::uint64_t best_rate_ = 0;
-  unsigned best_lanes_ = 1;
   bool settled_ = false;
   Instant tries_again_{};
 };

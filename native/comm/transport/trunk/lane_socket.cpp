@@ -76,6 +76,12 @@ bool LaneSocket::set_control(LaneControl control) {
   return true;
 }
 
+void LaneSocket::set_pace(std::uint64_t bytes_per_s) {
+  // The kernel's word for no bound is the largest number.
+  const std::uint64_t rate = bytes_per_s == 0 ? ~std::uint64_t{0} : bytes_per_s;
+  ::setsockopt(fd(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+}
+
 LaneEpoll::LaneEpoll() : epoll_(make_epoll()) {}
 
 LaneEpoll::~LaneEpoll() {

@@ -27,6 +27,7 @@ class LaneSocket final : public LaneStream {
   void hang_up() override;
   bool look(TcpPath& path) const override;
   bool set_control(LaneControl control) override;
+  void set_pace(std::uint64_t bytes_per_s) override;
   std::string_view control_name() const override {
     return control_ == LaneControl::kBbr ? "bbr" : std::string_view(system_control_);
   }

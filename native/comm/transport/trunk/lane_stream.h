@@ -47,6 +47,8 @@ class LaneStream {
   virtual bool look(TcpPath& path) const = 0;
   // False: this process may not have it, or it has it already.
   virtual bool set_control(LaneControl control) = 0;
+  // Bounds the bytes a second that it sends; 0: no bound.
+  virtual void set_pace(std::uint64_t) {}
   // The one that it has, as Linux calls it; empty: not known.
   virtual std::string_view control_name() const { return {}; }
   // Whether it goes through a relay.

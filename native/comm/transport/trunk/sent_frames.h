@@ -32,6 +32,8 @@ class SentFrames {
   // What the lane was given and has not been confirmed waits for another lane: so many bytes.
   std::uint64_t give_back(LaneId lane);
 
+  // Whether the frame has been sent and not confirmed.
+  bool is_kept(std::uint64_t number) const { return number >= first_; }
   bool has_waiting() const { return !waiting_.empty(); }
   // Of the frames that have not been confirmed.
   std::size_t frames() const { return kept_.size(); }

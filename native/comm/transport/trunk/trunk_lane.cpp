@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/copy.h"
+#include "comm/transport/trunk/trunk_terms.h"
 
 namespace holdfast::comm {
 namespace {
@@ -24,6 +25,11 @@ TrunkLane::TrunkLane(LaneId id, std::unique_ptr<LaneStream> stream)
 
 void TrunkLane::set_control(LaneControl control) {
   if (stream_->set_control(control)) control_ = control;
+}
+
+void TrunkLane::set_pace(std::uint64_t bytes_per_s) {
+  if (bytes_per_s != pace_) stream_->set_pace(bytes_per_s);
+  pace_ = bytes_per_s;
 }
 
 void TrunkLane::hang_up() {
@@ -184,7 +190,7 @@ void TrunkLane::on_written(std::size_t bytes) {
 void show_lanes(std::span<const std::unique_ptr<TrunkLane>> lanes, TrunkMeter& meter) {
   meter.lanes.set(static_cast<std::int64_t>(lanes.size()));
   std::int64_t controls = 0;
-  for (const auto& lane : lanes.subspan(lanes.size() > 1 ? 1 : 0)) {
+  for (const auto& lane : lanes.subspan(first_bulk(lanes.size()))) {
     const std::string_view name = lane->control_name();
     if (!name.empty()) controls |= std::int64_t{1} << tcp_control_index(name);
   }

@@ -44,6 +44,8 @@ class TrunkLane {
   std::string_view control_name() const { return stream_->control_name(); }
   // Where the system does not let this process have it, the lane keeps the system's.
   void set_control(LaneControl control);
+  // Bytes a second at most; 0: no bound.
+  void set_pace(std::uint64_t bytes_per_s);
 
   // Not ok: the connection has ended, or what came is not what a peer sends.
   const Status& status() const { return status_; }
@@ -90,6 +92,7 @@ class TrunkLane {
   LaneCut cut_ = LaneCut::kError;
   TcpPath path_;
   LaneControl control_ = LaneControl::kSystem;
+  std::uint64_t pace_ = 0;
   bool readable_ = true;
   bool blocked_ = false;
   int write_error_ = 0;  // errno of a send that failed
@@ -107,8 +110,8 @@ class TrunkLane {
   std::size_t come_ = 0;               // bytes of it
 };
 
-// Tells how many lanes a trunk has, and by which congestion controls they carry bulk: the first one
-// does only where it is alone.
+// Tells how many lanes a trunk has, and by which congestion controls they carry bulk: see
+// first_bulk().
 void show_lanes(std::span<const std::unique_ptr<TrunkLane>> lanes, TrunkMeter& meter);
 
 }  // namespace holdfast::comm

@@ -47,8 +47,11 @@ TrunkLink::TrunkLink(std::unique_ptr<LaneStream> first, const TrunkTerms& terms,
 void TrunkLink::reset() {
   lanes_.clear();
   streams_ = {};
-  growth_ = LaneGrowth(std::max(1U, terms_.lanes - 1));
+  growth_ =
+      LaneGrowth(std::max(1U, terms_.lanes - static_cast<unsigned>(first_bulk(terms_.lanes))));
   window_ = kLeastWindow;
+  pace_ = {};
+  echoes_.clear();
   resumed_ = true;
   peer_wants_ = 0;
   unsaid_bytes_ = 0;
@@ -102,7 +105,8 @@ void TrunkLink::join(std::unique_ptr<LaneStream> stream) {
   if (round_trip_ == Duration{}) round_trip_ = Duration(lane->path().least_round_trip_ns);
   // Tells the other side what has come, so that it sends only the rest again.
   lane->queue(header_now(), nullptr);
-  lanes_.push_back(std::move(lane));
+  // Where there was one lane, much of bulk may wait in it: a heartbeat takes the new one.
+  lanes_.insert(lanes_.size() == 1 ? lanes_.begin() : lanes_.end(), std::move(lane));
   poll_ = true;
 }
 
@@ -246,11 +250,11 @@ std::size_t TrunkLink::live_lanes() const {
   return live == 0 ? lanes_.size() : live;
 }
 
-// The first lane carries what is not bulk, and bulk only if there is no other. A lane that has
-// stalled carries nothing new.
+// A lane that has stalled carries nothing new.
 bool TrunkLink::send(std::size_t place, std::size_t live) {
   TrunkLane& lane = *lanes_[place];
-  const bool bulk = live == 1 || (place > 0 && place <= growth_.wanted());
+  const std::size_t first = first_bulk(live);
+  const bool bulk = live == 1 || (place >= first && place < first + growth_.wanted());
   const bool fed = place < live && (resumed_ || lane.is_answered());
   const std::uint64_t before = lane.sent();
   bool moved = false;
@@ -269,6 +273,7 @@ void TrunkLink::feed(TrunkLane& lane, bool control, bool bulk) {
     auto which = TrunkStream::kControl;
     std::shared_ptr<const SentFrame> frame;
     if (control) frame = stream(which).sent.take(lane.id());
+    if (frame) echoes_.push_back(frame);
     if (!frame && bulk) {
       which = TrunkStream::kBulk;
       SentFrames& sent = stream(which).sent;
@@ -282,8 +287,7 @@ void TrunkLink::feed(TrunkLane& lane, bool control, bool bulk) {
 
 LaneHeader TrunkLink::header_now() const {
   LaneHeader header;
-  header.wanted =
-      static_cast<std::uint8_t>(std::min<std::size_t>(1 + growth_.wanted(), kMostTrunkLanes));
+  header.wanted = static_cast<std::uint8_t>(own_wanted());
   for (std::size_t i = 0; i < kTrunkStreams; ++i) header.seen[i] = streams_[i].order.next();
   if (is_planted(Planted::kConfirmAhead)) header.seen[1] += streams_[1].order.is_missing() ? 1 : 0;
   return header;
@@ -329,8 +333,12 @@ bool TrunkLink::has_stalled() const {
   return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->is_stalled(); });
 }
 
+std::size_t TrunkLink::own_wanted() const {
+  return std::min<std::size_t>(first_bulk(terms_.lanes) + growth_.wanted(), kMostTrunkLanes);
+}
+
 std::size_t TrunkLink::wanted_lanes() const {
-  const std::size_t wanted = std::max<std::size_t>(1 + growth_.wanted(), peer_wants_);
+  const std::size_t wanted = std::max<std::size_t>(own_wanted(), peer_wants_);
   return std::min<std::size_t>(wanted, std::max(terms_.lanes, 1U));
 }
 

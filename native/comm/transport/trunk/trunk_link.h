@@ -19,6 +19,7 @@
 #include "comm/transport/trunk/control_trial.h"
 #include "comm/transport/trunk/cut_log.h"
 #include "comm/transport/trunk/lane_growth.h"
+#include "comm/transport/trunk/path_pace.h"
 #include "comm/transport/trunk/trunk_lane.h"
 #include "comm/transport/trunk/trunk_terms.h"
 
@@ -123,7 +124,10 @@ class TrunkLink final : public StreamLink {
   void give_back(LaneId lane);
   void give_up_stalled();
   bool has_left() const;
+  std::size_t own_wanted() const;
   void try_controls(Instant now, bool busy);
+  void keep_pace(Instant now, bool busy);
+  void echo();
   std::uint64_t unconfirmed() const { return streams_[0].sent.bytes() + streams_[1].sent.bytes(); }
   void reset();
 
@@ -131,11 +135,16 @@ class TrunkLink final : public StreamLink {
   std::unique_ptr<LaneWatch> watch_;
   std::vector<LaneNews> news_;  // of the last poll
   bool poll_ = true;
-  std::vector<std::unique_ptr<TrunkLane>> lanes_;  // the first one carries what is not bulk
+  std::vector<std::unique_ptr<TrunkLane>> lanes_;  // see first_bulk()
   LaneId last_id_ = kNoLane;
   std::array<TrunkFrames, kTrunkStreams> streams_;
   LaneGrowth growth_;
   ControlTrial trial_;
+  PathPace pace_;
+  std::vector<std::shared_ptr<const SentFrame>> echoes_;  // see echo()
+  std::uint64_t arrived_ = 0;     // bytes of all lanes that the other kernel has
+  std::uint64_t sent_again_ = 0;  // by this kernel, likewise
+  Duration bulk_round_trip_{};    // of the lanes that carry bulk, as it is now
   CutLog cuts_;
   std::uint64_t window_;  // of bulk that has not been confirmed
   bool waited_ = false;   // bulk waited for lanes or for the window since the last look
@@ -155,6 +164,6 @@ class TrunkLink final : public StreamLink {
 };
 
 // How often a busy trunk is looked at.
-inline constexpr Duration kLookPause = std::chrono::milliseconds(50);
+inline constexpr Duration kLookPause = std::chrono::milliseconds(25);
 
 }  // namespace holdfast::comm

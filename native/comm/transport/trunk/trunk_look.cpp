@@ -9,22 +9,37 @@
 #include "comm/transport/trunk/trunk_link.h"
 
 namespace holdfast::comm {
+namespace {
+
+// What is longer does not go twice.
+constexpr std::size_t kEchoBytes = 1024;
+
+}  // namespace
 
 void TrunkLink::look(Instant now) {
   std::int64_t least = 0;
+  std::int64_t now_of_bulk = 0;
   for (const auto& lane : lanes_) {
+    const TcpPath before = lane->path();
     lane->look();
-    const std::int64_t round_trip = lane->path().least_round_trip_ns;
-    if (round_trip > 0) least = least == 0 ? round_trip : std::min(least, round_trip);
+    const TcpPath& path = lane->path();
+    const auto lower = [](std::int64_t a, std::int64_t b) { return a == 0 ? b : std::min(a, b); };
+    if (path.least_round_trip_ns > 0) least = lower(least, path.least_round_trip_ns);
+    const std::uint64_t arrived = path.arrived - before.arrived;
+    if (arrived >= kMaxLanePayload / 8) now_of_bulk = lower(now_of_bulk, path.round_trip_ns);
+    arrived_ += arrived;
+    sent_again_ += path.sent_again - before.sent_again;
   }
+  if (now_of_bulk > 0) bulk_round_trip_ = Duration(now_of_bulk);
   give_up_stalled();
   if (least > 0) round_trip_ = Duration(least);
-  const bool split = lanes_.size() > 1;
-  const auto carrying = static_cast<unsigned>(split ? lanes_.size() - 1 : lanes_.size());
+  const auto carrying = static_cast<unsigned>(lanes_.size() - first_bulk(lanes_.size()));
   // While nothing gets through, what is delivered says nothing of the path.
   const bool busy = std::exchange(waited_, false) && !is_stalled();
-  growth_.look({now, bulk().sent.confirmed_bytes(), busy, round_trip_, carrying});
+  growth_.look({now, arrived_, busy && pace_.rate() == 0, round_trip_, carrying});
   try_controls(now, busy);
+  keep_pace(now, busy);
+  echo();
   const double path =
       static_cast<double>(growth_.rate()) * std::chrono::duration<double>(round_trip_).count();
   window_ = std::min(kMostWindow, kLeastWindow + 2 * static_cast<std::uint64_t>(path));
@@ -34,13 +49,44 @@ void TrunkLink::look(Instant now) {
 
 void TrunkLink::try_controls(Instant now, bool busy) {
   std::vector<ControlTrial::LaneDelivery> lanes;
-  for (std::size_t i = 1; i < lanes_.size() && i <= growth_.wanted(); ++i) {
+  const std::size_t first = first_bulk(lanes_.size());
+  for (std::size_t i = first; i < lanes_.size() && i < first + growth_.wanted(); ++i) {
     lanes.push_back({lanes_[i]->id(), lanes_[i]->control(), lanes_[i]->path().delivered});
   }
   const bool known = trial_.better().has_value();
   trial_.look(now, busy, round_trip_, lanes);
   if (known || !trial_.better()) return;
   for (const auto& lane : lanes_) lane->set_control(*trial_.better());
+}
+
+void TrunkLink::keep_pace(Instant now, bool busy) {
+  pace_.look({now, arrived_, sent_again_, busy, bulk_round_trip_, round_trip_});
+  // With those that carry bulk no more, and have not sent all that they were given.
+  std::vector<TrunkLane*> sending;
+  const std::size_t first = first_bulk(lanes_.size());
+  for (std::size_t i = 0; i < first; ++i) lanes_[i]->set_pace(0);
+  for (std::size_t i = first; i < lanes_.size(); ++i) {
+    const bool rests = i >= first + growth_.wanted() && lanes_[i]->path().under_way == 0;
+    if (!rests) sending.push_back(lanes_[i].get());
+  }
+  for (TrunkLane* lane : sending) lane->set_pace(pace_.rate() / sending.size());
+}
+
+// A lone heartbeat that is lost is sent again by the kernel's timer, after 200 ms and more, and
+// what comes after it waits for it. So it goes over a second lane as well, a little later, when a
+// queue that was full may have room. What follows it in its own lane tells the kernel that it is
+// missing.
+void TrunkLink::echo() {
+  const auto echoes = std::exchange(echoes_, {});
+  if (echoes.empty() || lanes_.empty() || !resumed_) return;
+  lanes_.front()->queue(header_now(), nullptr);
+  const bool second = first_bulk(live_lanes()) > 1 && lanes_[1]->is_answered();
+  for (const auto& frame : echoes) {
+    const bool kept = stream(TrunkStream::kControl).sent.is_kept(frame->number);
+    if (!second || !kept || frame->bytes.size() > kEchoBytes) continue;
+    put(*lanes_[1], frame, TrunkStream::kControl);
+  }
+  poll_ = true;
 }
 
 // What a lane that has stalled carries goes again over the others. It may recover, so it stays

@@ -15,6 +15,10 @@ inline constexpr unsigned kSurplusLanes = 2 * kMostLaneCalls;
 // share lanes better. An eager message fits.
 inline constexpr std::uint32_t kMaxLanePayload = 128 * 1024;
 
+// Of so many lanes the first one carries what is not bulk, the second one the same once more, a
+// little later, and the others bulk. Where there are few, bulk is not left without.
+constexpr std::size_t first_bulk(std::size_t lanes) { return lanes < 2 ? 0 : lanes < 4 ? 1 : 2; }
+
 struct TrunkTerms {
   std::uint64_t id = 0;  // chosen at random by whoever called first
   unsigned lanes = 0;    // most connections; 0: the link is one connection, without a trunk
