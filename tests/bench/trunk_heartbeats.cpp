@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -49,11 +50,18 @@ sockaddr_in address_of(char** words) {
   return at;
 }
 
+// As production's: a small frame does not wait for the answer to the one before.
+int ready(int fd) {
+  const int on = 1;
+  if (::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) stop("TCP_NODELAY");
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  return fd;
+}
+
 int call(const sockaddr_in& at) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) stop("connect");
-  ::fcntl(fd, F_SETFL, O_NONBLOCK);
-  return fd;
+  return ready(fd);
 }
 
 MessageKey key_of(std::uint32_t number) { return {{1}, {0}, number, 0}; }
@@ -141,10 +149,10 @@ int listen_at(sockaddr_in& at) {
 }
 
 void receive_all(int listener) {
-  const int first = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  const int first = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (first < 0) stop("accept");
   ::fcntl(listener, F_SETFL, O_NONBLOCK);
-  TrunkLink link({first}, kTerms);
+  TrunkLink link({ready(first)}, kTerms);
   std::vector<std::byte> bytes(kMessageBytes);
   std::array<RecvPost, kMessages> posts;
   bool touched = false;
@@ -165,8 +173,8 @@ void receive_all(int listener) {
     for (RecvPost& recv : posts) {
       if (recv.finished) post(recv);
     }
-    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) link.join({fd});
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd >= 0) link.join({ready(fd)});
     while (const auto frame = link.session().take_control()) {
       left = left || frame->header.kind == FrameKind::kGoodbye;
       if (frame->payload.size() != sizeof(Instant)) continue;
