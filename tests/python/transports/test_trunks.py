@@ -151,8 +151,9 @@ def page(path: LongPath, place: int, name: str) -> str:
 
 def far_link(path: LongPath, rank: int) -> dict[str, Any]:
     """What rank 0's page says of the link, as one of the two sees it; empty: nothing yet."""
-    (world,) = json.loads(page(path, 0, "status"))["worlds"]
-    found = [link for link in world.get("far_links", []) if link["rank"] == rank]
+    worlds = json.loads(page(path, 0, "status"))["worlds"]
+    links = [link for world in worlds for link in world.get("far_links", [])]
+    found = [link for link in links if link["rank"] == rank]
     return found[0] if found else {}
 
 
