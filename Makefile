@@ -163,11 +163,11 @@ native: system-native
 ctest: native
 	@$(call logged,ctest,ctest --test-dir build/native -j $(JOBS) --output-on-failure)
 
-# From an empty folder, by the script and not `python -m`: nothing of the repository can shadow the wheel.
+# From an empty folder, by the script and not `python -m`: nothing of the repository can shadow the
+# wheel. In two processes, one after the other with JOBS=1.
 .PHONY: pytest
 pytest: system-test $(VENV)/.installed $(VENV)/.extras mpi-wheels
-	@mkdir -p build/empty
-	@cd build/empty; $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml --durations=25 $(CURDIR)/tests)
+	@.ci/pytest.sh $(BIN)/pytest $(JOBS)
 
 .PHONY: test-torch
 test-torch: $(VENV)/.installed $(VENV)/.extras  ## PyTorch's own distributed tests beside gloo (about 15 minutes)
