@@ -36,12 +36,8 @@ printf '%s\0' timed others | xargs -0 -P "$jobs" -I{} bash -c 'run "$1"' _ {} ||
 
 # Above, lines of both lie between each other.
 for log in build/logs/pytest-{timed,others}.log; do
-  case $(tail -n 1 "$log") in
-    *failed* | *error*) lines=60 ;;
-    *passed*) lines=1 ;;
-    *) lines=60 ;;
-  esac
   echo "$log:"
-  tail -n $lines "$log"
+  end=$(grep -E ' (passed|failed)' "$log" | tail -n 1 || true)
+  if [[ $end == *passed* && ! $end =~ failed|error ]]; then echo "$end"; else tail -n 60 "$log"; fi
 done
 exit $status

@@ -29,6 +29,7 @@ if [ "$name" = "$FAILS" ]; then
   exit 1
 fi
 echo "==== 500 passed, 1 skipped in 61.50s (0:01:01) ===="
+echo "sys:1: ResourceWarning: unclosed <socket.socket fd=18>"
 """
 
 
@@ -87,8 +88,11 @@ def test_one_core_runs_one_after_the_other(place: Path) -> None:
 def test_a_failure_of_either_fails_and_both_come_to_their_ends(name: str, place: Path) -> None:
     status, said = run(place, 2, fails=name)
     assert status != 0
-    assert f"FAILED some_test.py::test_of_{name}" in said
-    assert "500 passed" in said
+    # At the end stands the log of what failed, and one line of the other.
+    end = said[said.index("build/logs/pytest-timed.log:") :]
+    assert f"\nFAILED some_test.py::test_of_{name}\n" in end
+    assert end.count("500 passed") == 1
+    assert "ResourceWarning" not in end
     status, said = call(place, ".ci/summary.sh")
     assert status == 0, said
     (line,) = said.splitlines()
