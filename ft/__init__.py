@@ -1,1 +1,69 @@
-"""Fault tolerance for training: `health`, which finds out who hangs, died or is slow."""
+"""Fault tolerance for training: trainers that seldom communicate, and `health`.
+
+A trainer (`DiLoCo` and its kin) does many local steps, and then an outer step over the members, who
+may come and go. `health` finds out who hangs, died or is slow. Importing this package does not
+import torch; using a name does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.ft.outer.async_diloco import AsyncDiLoCo
+    from holdfast.ft.outer.co2 import CO2
+    from holdfast.ft.outer.diloco import DiLoCo
+    from holdfast.ft.outer.local_sgd import LocalSGD
+    from holdfast.ft.outer.optimizers import OuterAdam, OuterNesterov, OuterOptimizer, OuterSGD
+    from holdfast.ft.outer.report import OuterStep
+    from holdfast.ft.outer.rounds import Event, Rounds
+    from holdfast.ft.outer.sparse_loco import SparseLoCo
+    from holdfast.ft.outer.streaming import StreamingDiLoCo
+    from holdfast.ft.outer.trainer import Trainer
+
+__all__ = [
+    "CO2",
+    "AsyncDiLoCo",
+    "DiLoCo",
+    "Event",
+    "LocalSGD",
+    "OuterAdam",
+    "OuterNesterov",
+    "OuterOptimizer",
+    "OuterSGD",
+    "OuterStep",
+    "Rounds",
+    "SparseLoCo",
+    "StreamingDiLoCo",
+    "Trainer",
+]
+
+_ON_FIRST_USE = {
+    "AsyncDiLoCo": "async_diloco",
+    "CO2": "co2",
+    "DiLoCo": "diloco",
+    "Event": "rounds",
+    "LocalSGD": "local_sgd",
+    "OuterAdam": "optimizers",
+    "OuterNesterov": "optimizers",
+    "OuterOptimizer": "optimizers",
+    "OuterSGD": "optimizers",
+    "OuterStep": "report",
+    "Rounds": "rounds",
+    "SparseLoCo": "sparse_loco",
+    "StreamingDiLoCo": "streaming",
+    "Trainer": "trainer",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.outer.{_ON_FIRST_USE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_FIRST_USE})

@@ -96,8 +96,8 @@ _ON_FIRST_USE = {
 }
 
 
-# ``import holdfast`` is enough for ``holdfast.compress.X``.
-_PACKAGES = ("compress",)
+# ``import holdfast`` is enough for ``holdfast.compress.X`` and ``holdfast.ft.X``.
+_PACKAGES = ("compress", "ft")
 
 
 def __getattr__(name: str) -> object:

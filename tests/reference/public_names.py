@@ -50,6 +50,7 @@ PAGES = (
         "ft.md",
         "holdfast.ft",
         (
+            "holdfast.ft",
             "holdfast.ft.health.collector",
             "holdfast.ft.health.status",
             "holdfast.ft.health.live",
@@ -57,7 +58,8 @@ PAGES = (
             "holdfast.ft.health.diagnosis",
             "holdfast.ft.health.finding",
         ),
-        "What `holdfast doctor` and `holdfast top` are made of, for programs that ask themselves "
+        "Trainers that exchange seldom ([the guide](../../guide/outer-steps.md)), and what "
+        "`holdfast doctor` and `holdfast top` are made of, for programs that ask themselves "
         "([health.md](../../operate/health.md)).",
     ),
     Page(

@@ -1,0 +1,99 @@
+"""An average with a codec over an exchange that has none: frames are gathered, and read by all.
+
+For backends that know no codecs, such as gloo. Every rank sends its frame to every other, in one
+op, and adds up what it decodes in the order of ranks, so all have the same bits. That is p - 1
+frames to a member: fewer bytes than a plain all_reduce while the codec saves more than p / 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from holdfast import _core
+from holdfast.compress.codec import is_lossless
+from holdfast.compress.exchange import Exchange, Pending
+
+# One byte in front of a frame says that somebody has sent it: the rows of ranks that are away are
+# zeros, and so may a frame be.
+_MARK = 1
+
+
+class CodedExchange:
+    """An exchange whose `mean` takes codecs.
+
+    Parameters
+    ----------
+    inner : Exchange
+        What carries the bytes.
+    """
+
+    def __init__(self, inner: Exchange) -> None:
+        self.inner = inner
+
+    @property
+    def rank(self) -> int:
+        """This process's number in the group."""
+        return self.inner.rank
+
+    @property
+    def size(self) -> int:
+        """Ranks of the group, vacant ones included."""
+        return self.inner.size
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Ranks that have a member."""
+        return self.inner.members
+
+    def regroup(self, members: Sequence[int]) -> None:
+        """Take note of who is there."""
+        self.inner.regroup(members)
+
+    def mean(self, tensor: torch.Tensor, codec: str | None = None) -> Pending:
+        """Average in place; with a lossy codec by frames, in float32."""
+        # A lossless frame's length is known after it is made, and a row's before.
+        if codec is None or is_lossless(codec):
+            return self.inner.mean(tensor)
+        values = tensor.detach().to("cpu", torch.float32).numpy()
+        frame = torch.from_numpy(np.asarray(_core.encode(codec, values)))
+        own = torch.cat([torch.ones(_MARK, dtype=torch.uint8), frame]).to(tensor.device)
+        rows = torch.zeros(self.size, own.numel(), dtype=torch.uint8, device=tensor.device)
+        return _Frames(self.inner.gather(rows, own), rows, own, codec, tensor)
+
+    def sum(self, tensor: torch.Tensor) -> Pending:
+        """Add up in place."""
+        return self.inner.sum(tensor)
+
+    def swap(self, received: torch.Tensor, sent: torch.Tensor) -> Pending:
+        """Exchange rows."""
+        return self.inner.swap(received, sent)
+
+    def gather(self, rows: torch.Tensor, own: torch.Tensor) -> Pending:
+        """Collect rows."""
+        return self.inner.gather(rows, own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frames:
+    """Frames under way."""
+
+    pending: Pending
+    rows: torch.Tensor
+    own: torch.Tensor  # until it has been sent
+    codec: str
+    tensor: torch.Tensor
+
+    def wait(self) -> None:
+        self.pending.wait()
+        total = torch.zeros(self.tensor.numel(), dtype=torch.float32)
+        count = 0
+        for row in self.rows.cpu():
+            if row[0]:
+                frame = row[_MARK:].numpy()
+                total += torch.from_numpy(_core.decode(self.codec, frame, total.numel()))
+                count += 1
+        self.tensor.copy_(total.div_(max(1, count)).view(self.tensor.shape))

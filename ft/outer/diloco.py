@@ -1,0 +1,60 @@
+"""DiLoCo: many local steps of an inner optimiser, then a step of an outer one that waits."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from holdfast.compress.codec import Codec
+from holdfast.ft.outer.flat import Model, rounds_of
+from holdfast.ft.outer.optimizers import OuterNesterov, OuterOptimizer
+from holdfast.ft.outer.trainer import Trainer
+
+
+class DiLoCo(Trainer):
+    """Local steps, then an outer step along the members' mean progress, which all wait for.
+
+    Departures from the paper: the mean is weighted by samples; progress may travel coded; the outer
+    momentum is 0.5 unless said otherwise, where the paper has 0.9.
+
+    Parameters
+    ----------
+    model : torch.nn.Module or mapping of str to torch.Tensor
+        Its parameters that require a gradient are trained and shared; buffers stay local.
+    inner : torch.optim.Optimizer
+        Of these parameters; the paper's is AdamW. Its state stays local.
+    group : None, ProcessGroup, Group or Exchange
+        None: torch's default group.
+    inner_steps : int
+        Local steps of a round, the paper's H.
+    codec : Codec or str, optional
+        What progress travels as.
+    outer : OuterOptimizer
+        What becomes of the mean progress.
+
+    Raises
+    ------
+    ConfigError
+        A ValueError that names the bad value, what is accepted, and what to do.
+
+    References
+    ----------
+    Douillard et al., "DiLoCo: Distributed low-communication training of language models", 2023,
+    arXiv:2311.08105, Algorithm 1.
+    """
+
+    method: ClassVar[str] = "DiLoCo"
+
+    def __init__(
+        self,
+        model: Model,
+        inner: torch.optim.Optimizer,
+        group: Any = None,
+        *,
+        inner_steps: int = 50,
+        codec: Codec | str | None = None,
+        outer: OuterOptimizer | None = None,
+    ) -> None:
+        rounds = rounds_of(self.method, model, inner_steps, 1, 0)
+        super().__init__(model, inner, group, rounds, outer or OuterNesterov(), codec)

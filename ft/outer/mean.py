@@ -1,0 +1,202 @@
+"""The members' mean, weighted by their samples: the one place that knows how it is made.
+
+Each member tells its weight to all, in a table, and sends its tensor, multiplied by its weight. The
+factor is the weight in units of the last mean weight that all have agreed on, so it is exactly 1
+while the members do equally much: then this is the plain mean.
+
+A member that has nothing to say, or something that is not finite, sends zeros of weight 0. When a
+member is lost in mid-exchange, all survivors divide by the weights of those whose data is in every
+part of the sum; parts in which the lost one's data is as well are off by its share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from holdfast.compress.codec import is_lossless
+from holdfast.compress.exchange import Exchange, Pending
+
+# Columns of the table: the weight in samples, 1 if the tensor was not finite, 1 of who is there.
+_COLUMNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean that has arrived, the same on all members.
+
+    Parameters
+    ----------
+    value : torch.Tensor
+        It; zeros where nobody had a weight.
+    weights : dict of int to float
+        By rank, of those whose data is in it, in samples; empty where it came by a sync.
+    not_finite : tuple of int
+        Ranks that had something else than numbers to send, and count for nothing.
+    is_empty : bool
+        Whether nobody had a weight.
+    """
+
+    value: torch.Tensor
+    weights: dict[int, float]
+    not_finite: tuple[int, ...]
+    is_empty: bool
+
+    @property
+    def unit(self) -> float:
+        """The mean weight, in samples, of a mean that is not empty."""
+        return sum(self.weights.values()) / len(self.weights)
+
+
+def arrived(value: torch.Tensor, rows: Sequence[tuple[int, float, bool]], divisor: float) -> Mean:
+    """Return the mean of a weighted sum.
+
+    Parameters
+    ----------
+    value : torch.Tensor
+        The sum; divided in place.
+    rows : sequence of (int, float, bool)
+        Of those who are there: rank, weight in samples, whether its tensor was not finite.
+    divisor : float
+        The sum of the weights, in the units of the sum.
+    """
+    weights = {rank: weight for rank, weight, _ in rows if weight}
+    if weights:
+        value.div_(divisor)
+    else:
+        value.zero_()
+    return Mean(value, weights, tuple(rank for rank, _, odd in rows if odd), not weights)
+
+
+class MeanUnderWay(Protocol):
+    """A mean that has been begun."""
+
+    def wait(self) -> Mean:
+        """Return it when it is there; raise when its exchange failed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a member brings to a mean beside its tensor.
+
+    Parameters
+    ----------
+    weight : float
+        Its samples.
+    unit : float
+        The mean weight that was agreed on last; above 0, the same on all members.
+    finite : bool
+        Whether its tensor is.
+    """
+
+    weight: float
+    unit: float
+    finite: bool
+
+    @property
+    def told(self) -> float:
+        """The weight that counts: 0 where the tensor is not finite."""
+        return self.weight if self.finite else 0.0
+
+    def row(self) -> list[float]:
+        """Return this member's row of the table."""
+        return [self.told, float(not self.finite), 1.0]
+
+
+Contributors = Callable[[Pending], tuple[int, ...] | None]
+"""Whose data every part of an op's result has, once it has ended; None where nobody knows."""
+
+
+def unknown(_: Pending) -> tuple[int, ...] | None:
+    """Return that nobody knows: of a backend that loses no member, everybody's data is there."""
+    return None
+
+
+def begin(
+    exchange: Exchange,
+    tensor: torch.Tensor,
+    share: Share,
+    codec: str | None = None,
+    contributors: Contributors = unknown,
+) -> MeanUnderWay:
+    """Begin the weighted mean of a tensor over the members; collective.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        What carries it.
+    tensor : torch.Tensor
+        Flat, floating, of one length on all members; may be overwritten.
+    share : Share
+        Of this member.
+    codec : str, optional
+        What the tensor travels as.
+    contributors : callable
+        Of what `exchange` begins.
+    """
+    if not share.finite:
+        tensor.zero_()
+    if exchange.members == (exchange.rank,):
+        return _Alone(tensor, share, exchange.rank)
+    if share.told != share.unit:
+        tensor.mul_(share.told / share.unit)
+    # Bits as integers, which no codec touches; each row has one writer, so their sum is exact.
+    rows = torch.zeros(exchange.size, _COLUMNS, dtype=torch.float64)
+    rows[exchange.rank] = torch.tensor(share.row(), dtype=rows.dtype)
+    bits = rows.view(torch.int64).to(tensor.device)
+    table = exchange.sum(bits)
+    dtype = tensor.dtype
+    if codec is None:
+        return _Sent(table, exchange.sum(tensor), tensor, dtype, bits, share, False, contributors)
+    # What a codec loses is more than what float32 does, and none takes more.
+    value = tensor if is_lossless(codec) else tensor.to(torch.float32)
+    data = exchange.mean(value, codec)
+    return _Sent(table, data, value, dtype, bits, share, True, contributors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """The mean of one member is its own tensor, bit for bit."""
+
+    value: torch.Tensor
+    share: Share
+    rank: int
+
+    def wait(self) -> Mean:
+        row = (self.rank, self.share.told, not self.share.finite)
+        return arrived(self.value, [row], 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Table and tensor under way; with a codec it is an average over those who are in it."""
+
+    table: Pending
+    data: Pending
+    value: torch.Tensor
+    dtype: torch.dtype
+    bits: torch.Tensor
+    share: Share
+    averaged: bool
+    contributors: Contributors
+
+    def wait(self) -> Mean:
+        self.table.wait()
+        self.data.wait()
+        told = self.bits.cpu().view(torch.float64).tolist()
+        rows = {
+            rank: (weight, bool(odd)) for rank, (weight, odd, there) in enumerate(told) if there
+        }
+        inside = self.contributors(self.data)
+        if inside is None:
+            inside = tuple(rows)
+        # Of one whose data came and whose row did not, nobody knows the weight.
+        known = [(rank, *rows.get(rank, (self.share.unit, False))) for rank in inside]
+        divisor = sum(weight for _, weight, _ in known) / self.share.unit
+        if self.averaged:
+            divisor /= max(1, len(known))
+        return arrived(self.value.to(self.dtype), known, divisor)

@@ -1,0 +1,183 @@
+"""A member's seat in its group: the exchange, step boundaries, and state that is shared.
+
+Everything that differs between the default process group, another one, a ``holdfast.Group`` and an
+`Exchange` is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from holdfast.comm.group import Group
+from holdfast.comm.outcome import View
+from holdfast.compress.codec import codec_text
+from holdfast.compress.exchange import Exchange, ProcessGroupExchange
+from holdfast.compress.group_exchange import GroupExchange
+from holdfast.compress.savings import CountedExchange
+from holdfast.errors import ConfigError
+from holdfast.ft.outer.coded import CodedExchange
+from holdfast.ft.outer.mean import Contributors, unknown
+
+
+class Seat(NamedTuple):
+    """Where a member sits.
+
+    Parameters
+    ----------
+    exchange : CountedExchange
+        Over the group.
+    group : Group, ProcessGroup or None
+        What can be asked for step boundaries: a ``holdfast.Group``, or a process group of the
+        backend ``holdfast``; None: its members never change.
+    codec : str or None
+        As the runtime spells it.
+    contributors : callable
+        Of what `exchange` begins.
+    """
+
+    exchange: CountedExchange
+    group: Any
+    codec: str | None
+    contributors: Contributors = unknown
+
+    def advance(self, shared: Mapping[str, torch.Tensor], fresh: bool) -> View:
+        """Pass a step boundary; who has come in has the others' shared state afterwards.
+
+        Parameters
+        ----------
+        shared : mapping of str to torch.Tensor
+            Written in place.
+        fresh : bool
+            Whether it is the first time.
+        """
+        if self.group is None:
+            return View(0, tuple(self.exchange.members))
+        if isinstance(self.group, Group):
+            # Members are in their advance(), which syncs with who has come in; it remembers what.
+            if fresh:
+                self.group.sync(shared)
+            return self.group.advance()
+        from holdfast.torch import advance, sync
+
+        view = advance(self.group)
+        if view.joined:
+            state = dict(shared)
+            sync(state, group=self.group)
+            # A newcomer takes over the others' structure where its own is another one.
+            if any(state.get(name) is not tensor for name, tensor in shared.items()):
+                raise ConfigError(
+                    "this member's trainer, with what advance() was given, has not the state that "
+                    "the others' have; accepted: the same model, method, rounds and state; make it "
+                    "as theirs were made"
+                )
+        return view
+
+
+def take(group: Any, codec: Any, method: str) -> Seat:
+    """Return the seat that a trainer's arguments mean.
+
+    Parameters
+    ----------
+    group : None, ProcessGroup, Group or Exchange
+        None: torch's default process group.
+    codec : Codec, str or None
+        What progress travels as.
+    method : str
+        Under which bytes are counted.
+
+    Raises
+    ------
+    ConfigError
+        Without a group, or for something else.
+    """
+    text = codec_text(codec) or None
+    if isinstance(group, Group):
+        return Seat(CountedExchange(GroupExchange(group), method), group, text, _of_work)
+    if group is None or isinstance(group, dist.ProcessGroup):
+        return _of_torch(group, text, method)
+    if all(hasattr(group, name) for name in ("mean", "sum", "gather", "members")):
+        return Seat(CountedExchange(_with_codecs(group), method), None, text)
+    raise ConfigError(
+        f"group = a {type(group).__name__}; accepted: None, a ProcessGroup, a holdfast.Group, or "
+        "an Exchange of holdfast.compress"
+    )
+
+
+def _of_torch(group: Any, codec: str | None, method: str) -> Seat:
+    if not dist.is_initialized():
+        raise ConfigError(
+            f"{method} without a group: torch.distributed is not initialised; accepted: call "
+            "init_process_group() first, pass a holdfast.Group, or group=holdfast.compress.Alone() "
+            "for a single process"
+        )
+    group = dist.group.WORLD if group is None else group
+    plain = ProcessGroupExchange(group)
+    if dist.get_backend(group) != "holdfast":
+        return Seat(CountedExchange(CodedExchange(plain), method), None, codec)
+    if codec is None:
+        return Seat(CountedExchange(plain, method), group, codec, _of_torchs_work)
+    return Seat(CountedExchange(_native(group), method), group, codec, _of_work)
+
+
+def _of_work(work: Any) -> tuple[int, ...]:
+    contributors: tuple[int, ...] = work.outcome.contributors
+    return contributors
+
+
+def _of_torchs_work(work: Any) -> tuple[int, ...]:
+    from holdfast.torch import outcome
+
+    return outcome(work).contributors
+
+
+def _native(group: Any) -> Exchange:
+    """Return the exchange over the group below a process group, which has codecs."""
+    from holdfast import _core
+    from holdfast.torch import backend_of
+
+    return GroupExchange(Group(_core.group_in(backend_of(group).capsule())))
+
+
+def _with_codecs(exchange: Exchange) -> Exchange:
+    return CodedExchange(exchange) if isinstance(exchange, ProcessGroupExchange) else exchange
+
+
+def refuse_other_models(
+    exchange: Exchange, digests: Sequence[tuple[str, int]], device: torch.device
+) -> None:
+    """Compare what all members must have alike before the first local step; collective.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        Over them.
+    digests : sequence of (str, int)
+        What it is of, and 63 bits; as many on all members.
+    device : torch.device
+        Whose tensors the exchange takes.
+
+    Raises
+    ------
+    ConfigError
+        On every member, with the ranks that differ from the others, and in what.
+    """
+    own = torch.tensor([1, *(digest for _, digest in digests)], dtype=torch.int64)
+    own = own.to(device)
+    rows = torch.zeros(exchange.size, own.numel(), dtype=torch.int64, device=device)
+    exchange.gather(rows, own).wait()
+    there = [(rank, row) for rank, row in enumerate(rows.tolist()) if row[0]]
+    for column, (what, _) in enumerate(digests, 1):
+        values = [row[column] for _, row in there]
+        # The most frequent; of equals the lowest rank's.
+        usual = max(values, key=lambda value: (values.count(value), -values.index(value)))
+        odd = [rank for rank, row in there if row[column] != usual]
+        if odd:
+            raise ConfigError(
+                f"the {what} of rank {', '.join(map(str, odd))} differs from that of the other "
+                f"members; accepted: the same on all; build the model from one seed with the same "
+                "arguments everywhere, or broadcast its parameters, before the first step"
+            )
