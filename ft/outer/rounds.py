@@ -2,7 +2,7 @@
 
 No clock, no group and no tensor: the table follows from its arguments alone, so every member has
 the same one, and begins the same collectives in the same order. It is checked before it is used, as
-schedules of collectives are. Why: docs/decisions/0174-rounds-are-data.md
+schedules of collectives are. Why: docs/decisions/0175-rounds-are-data.md
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A method says what it sends of a fragment, and how the mean goes into the parameters; when, is the
 table's (`rounds`). What is shared by all members lies in fixed tensors, written in place, so that a
-newcomer takes it over and a checkpoint has it. Why: docs/decisions/0174-rounds-are-data.md
+newcomer takes it over and a checkpoint has it. Why: docs/decisions/0175-rounds-are-data.md
 """
 
 from __future__ import annotations
