@@ -39,10 +39,8 @@ constexpr std::size_t kTimeouts = 2;  // place in KernelTcpInfo::states
 // Places in KernelTcpInfo::counts, of milliseconds.
 constexpr std::size_t kSinceData = 11;
 constexpr std::size_t kSinceAnswer = 12;
-constexpr std::size_t kDelivered = 2;  // place in KernelTcpInfo::rates_and_bytes
-// Places in KernelTcpInfo::counts.
-constexpr std::size_t kPacketBytes = 2;
-constexpr std::size_t kUnderWay = 4;
+constexpr std::size_t kDelivered = 2;    // place in KernelTcpInfo::rates_and_bytes
+constexpr std::size_t kPacketBytes = 2;  // place in KernelTcpInfo::counts
 static_assert(offsetof(KernelTcpInfo, counts) + 4 * kPacketBytes ==
               offsetof(tcp_info, tcpi_snd_mss));
 static_assert(offsetof(KernelTcpInfo, times) == kFirstLength);
@@ -80,7 +78,6 @@ std::optional<TcpPath> tcp_path(int fd) {
   path.delivered = info.rates_and_bytes[kDelivered];
   path.limited = (info.app_limited & 1U) != 0;
   path.arrived = path.delivered;
-  path.under_way = info.counts[kUnderWay];
   if (length < sizeof info) return path;
   path.arrived = std::uint64_t{info.delivered_packets} * info.counts[kPacketBytes];
   path.sent_again = info.again_bytes;

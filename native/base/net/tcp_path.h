@@ -19,7 +19,6 @@ struct TcpPath {
   // so.
   std::uint64_t arrived = 0;
   std::uint64_t sent_again = 0;  // bytes; 0: none, or the kernel does not say
-  std::uint32_t under_way = 0;   // packets that have not been confirmed
   std::int64_t quiet_ns = 0;     // since anything has come from the other kernel
   // How often in a row the kernel's timer has sent again what was not answered.
   std::uint8_t timeouts = 0;

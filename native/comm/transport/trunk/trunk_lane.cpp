@@ -20,8 +20,8 @@ constexpr std::size_t kGatheredBytes = 64 * 1024;
 
 }  // namespace
 
-TrunkLane::TrunkLane(LaneId id, std::unique_ptr<LaneStream> stream)
-    : id_(id), stream_(std::move(stream)), in_(kLaneReadAhead) {}
+TrunkLane::TrunkLane(LaneId id, std::unique_ptr<LaneStream> stream, bool bulk)
+    : id_(id), bulk_(bulk), stream_(std::move(stream)), in_(kLaneReadAhead) {}
 
 void TrunkLane::set_control(LaneControl control) {
   if (stream_->set_control(control)) control_ = control;

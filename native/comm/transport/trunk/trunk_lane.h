@@ -28,10 +28,16 @@ class TrunkLane {
     FrameBuffer payload;  // of frame.payload_bytes
   };
 
-  TrunkLane(LaneId id, std::unique_ptr<LaneStream> stream);
+  // `bulk`: whether it is meant for that.
+  TrunkLane(LaneId id, std::unique_ptr<LaneStream> stream, bool bulk);
 
   LaneId id() const { return id_; }
   const LaneStream& stream() const { return *stream_; }
+  // The place among a trunk's lanes: those for what is not bulk, those for bulk, those that have
+  // stalled. A lane keeps to what it was made for, as far as there are enough: its congestion
+  // control has found out what it may send.
+  int order() const { return is_stalled() ? 2 : bulk_ ? 1 : 0; }
+  bool is_for_bulk() const { return bulk_; }
   bool is_relayed() const { return stream_->is_relayed(); }
   // What the kernel knows of the connection: asks it.
   void look() { stream_->look(path_); }
@@ -87,6 +93,7 @@ class TrunkLane {
   }
 
   const LaneId id_;
+  const bool bulk_;
   std::unique_ptr<LaneStream> stream_;
   Status status_;
   LaneCut cut_ = LaneCut::kError;

@@ -98,15 +98,19 @@ void TrunkLink::join(std::unique_ptr<LaneStream> stream) {
   const unsigned surplus = is_planted(Planted::kNoSurplus) ? 0 : kSurplusLanes;
   while (lanes_.size() >= std::max(terms_.lanes, 1U) + surplus) drop_quietest();
   if (lanes_.empty() && last_id_ != kNoLane) meter()->trunk.resumed.add(1);
-  auto lane = std::make_unique<TrunkLane>(++last_id_, std::move(stream));
+  // Where there was one lane, much of bulk may wait in it: a heartbeat takes the new one.
+  const auto others =
+      std::ranges::count_if(lanes_, [](const auto& l) { return !l->is_for_bulk(); });
+  const bool bulk = static_cast<std::size_t>(others) >= first_bulk(lanes_.size() + 1);
+  auto lane = std::make_unique<TrunkLane>(++last_id_, std::move(stream), bulk);
   watch_->add(lane->id(), lane->stream());
   lane->set_control(trial_.next());
   lane->look();  // greeting each other has measured the path
   if (round_trip_ == Duration{}) round_trip_ = Duration(lane->path().least_round_trip_ns);
   // Tells the other side what has come, so that it sends only the rest again.
   lane->queue(header_now(), nullptr);
-  // Where there was one lane, much of bulk may wait in it: a heartbeat takes the new one.
-  lanes_.insert(lanes_.size() == 1 ? lanes_.begin() : lanes_.end(), std::move(lane));
+  lanes_.push_back(std::move(lane));
+  sort_lanes();
   poll_ = true;
 }
 

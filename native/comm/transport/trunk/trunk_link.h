@@ -123,6 +123,7 @@ class TrunkLink final : public StreamLink {
   void drop(std::size_t place, std::optional<LaneCut> why);
   void give_back(LaneId lane);
   void give_up_stalled();
+  void sort_lanes();
   bool has_left() const;
   std::size_t own_wanted() const;
   void try_controls(Instant now, bool busy);

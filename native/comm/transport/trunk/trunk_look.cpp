@@ -61,15 +61,13 @@ void TrunkLink::try_controls(Instant now, bool busy) {
 
 void TrunkLink::keep_pace(Instant now, bool busy) {
   pace_.look({now, arrived_, sent_again_, busy, bulk_round_trip_, round_trip_});
-  // With those that carry bulk no more, and have not sent all that they were given.
-  std::vector<TrunkLane*> sending;
   const std::size_t first = first_bulk(lanes_.size());
-  for (std::size_t i = 0; i < first; ++i) lanes_[i]->set_pace(0);
-  for (std::size_t i = first; i < lanes_.size(); ++i) {
-    const bool rests = i >= first + growth_.wanted() && lanes_[i]->path().under_way == 0;
-    if (!rests) sending.push_back(lanes_[i].get());
+  const std::size_t bulk = std::min<std::size_t>(lanes_.size() - first, growth_.wanted());
+  // Lanes that come and go leave the others their part: who has less for a while is slow to take
+  // more again.
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    lanes_[i]->set_pace(i < first ? 0 : pace_.rate() / bulk);
   }
-  for (TrunkLane* lane : sending) lane->set_pace(pace_.rate() / sending.size());
 }
 
 // A lone heartbeat that is lost is sent again by the kernel's timer, after 200 ms and more, and
@@ -92,12 +90,16 @@ void TrunkLink::echo() {
 // What a lane that has stalled carries goes again over the others. It may recover, so it stays
 // until there is another one in its place.
 void TrunkLink::give_up_stalled() {
-  std::ranges::stable_sort(lanes_, {}, [](const auto& lane) { return lane->is_stalled(); });
+  sort_lanes();
   if (lanes_.empty() || lanes_.front()->is_stalled()) return;
   if (is_planted(Planted::kKeepStalled)) return;
   for (const auto& lane : lanes_) {
     if (lane->is_stalled()) give_back(lane->id());
   }
+}
+
+void TrunkLink::sort_lanes() {
+  std::ranges::stable_sort(lanes_, {}, [](const auto& lane) { return lane->order(); });
 }
 
 void TrunkLink::look_at_path() {
