@@ -33,6 +33,7 @@ class InprocLink final : public Link {
   }
 
   std::string_view transport() const override { return "inproc"; }
+  std::uint64_t received() const override { return received_; }
 
   bool pump() override {
     if (!status().is_ok()) return false;
@@ -70,6 +71,7 @@ class InprocLink final : public Link {
     QueuedFrame frame;
     while (pop(frame)) {
       moved = true;
+      received_ += kFrameHeaderBytes + frame.payload.size();
       Status status = session().begin_frame(frame.header);
       std::span<const std::byte> rest = frame.payload;
       while (status.is_ok() && !rest.empty()) rest = rest.subspan(session().payload(rest));
@@ -93,6 +95,7 @@ class InprocLink final : public Link {
 
   std::shared_ptr<Queue> in_;
   std::shared_ptr<Queue> out_;
+  std::uint64_t received_ = 0;
 };
 
 }  // namespace
