@@ -54,8 +54,8 @@ void Departure::look(Instant now) {
   if (!host_.quiet() || has_settled()) return;
   if (!leaving_->quiet.exchange(true, std::memory_order_acq_rel)) host_.await_outcasts(now);
   const std::vector<Rank> doubtful = ranks_in_doubt();
-  const bool answered = std::none_of(roster_.members.begin(), roster_.members.end(),
-                                     [this](MemberId member) { return waits_for(member); });
+  const std::vector<Rank> others = awaited();
+  const bool answered = others.empty();
   if (doubtful.empty() || (answered && host_.has_given_up())) {
     if (doubtful.empty() && is_asked()) tell_all();
     // This holds for the current view; the next one may begin before a waiting thread has its turn.
@@ -68,9 +68,10 @@ void Departure::look(Instant now) {
   if (now < next_closing_ || answered) return;
   // Frames are repeated: those sent over a connection that broke may not have been heard.
   next_closing_ = now + settings_.pause;
-  for (const MemberId member : roster_.members) {
-    if (!waits_for(member)) continue;
-    if (is_asked()) {
+  const bool for_others = is_asked();
+  for (const Rank rank : others) {
+    const MemberId member = roster_.member(rank);
+    if (for_others) {
       host_.tell_of(member, FrameKind::kClosing, roster_.epoch, host_.first_uncalled(),
                     Ask::kForOthers);
     } else {
@@ -116,11 +117,15 @@ bool Departure::has_confirmed(MemberId member, OpSeq next) const {
   return known != confirmed_.end() && known->second >= next;
 }
 
-bool Departure::have_others(MemberId leaver, OpSeq next) const {
-  return std::all_of(roster_.members.begin(), roster_.members.end(), [&](MemberId member) {
-    return member == ft::kNobody || member == leaver || member == settings_.self ||
-           has_confirmed(member, next);
-  });
+// Two of them stand for all: a leaver needs nobody's word but that of the others.
+std::vector<MemberId> Departure::who_lack(OpSeq next) const {
+  std::vector<MemberId> lack;
+  for (const MemberId member : roster_.members) {
+    if (member == ft::kNobody || member == settings_.self || has_confirmed(member, next)) continue;
+    lack.push_back(member);
+    if (lack.size() == 2) break;
+  }
+  return lack;
 }
 
 // The frames are repeated, as a leaver's are.
@@ -165,11 +170,29 @@ OpSeq Departure::whole(OpSeq next) const {
   return comm::nearest_number(static_cast<std::uint32_t>(next.value), {host_.first_uncalled()});
 }
 
+// Those of members for which this one waits; of a sparse world it is one, but for who is asked.
+std::vector<Rank> Departure::awaited() const {
+  if (host_.is_sparse()) {
+    const MemberId first = asked();
+    if (first != settings_.self) {
+      const auto rank = waits_for(first) ? roster_.rank_of(first) : std::nullopt;
+      return rank ? std::vector{*rank} : std::vector<Rank>{};
+    }
+  }
+  std::vector<Rank> ranks;
+  for (std::size_t r = 0; r < roster_.members.size(); ++r) {
+    if (waits_for(roster_.members[r])) ranks.push_back({static_cast<std::int32_t>(r)});
+  }
+  return ranks;
+}
+
 std::vector<Rank> Departure::ranks_in_doubt() const {
   const bool over = !parted_ && !host_.health().is_ok();
   if (!settings_.protect || over || is_planted(Planted::kLeaveAtOnce)) return {};
   const std::vector<Rank> at_large = host_.ranks_at_large();
-  std::vector<Rank> doubtful;
+  std::vector<Rank> doubtful = awaited();
+  if (at_large.empty()) return doubtful;
+  doubtful.clear();
   for (std::size_t r = 0; r < roster_.members.size(); ++r) {
     const bool voted_out =
         std::find(at_large.begin(), at_large.end(), roster_.world_ranks[r]) != at_large.end();
@@ -242,6 +265,13 @@ void Departure::answer() {
   const bool sparse = host_.is_sparse();
   // Its sender has yet to learn who answers, or this member that it is the one.
   if (sparse && !is_asked()) return;
+  // Hardly two leavers differ in what they have called.
+  std::optional<OpSeq> next;
+  std::vector<MemberId> lack;
+  const auto have_others = [&](MemberId leaver, OpSeq called) {
+    if (next != called) lack = who_lack(*(next = called));
+    return lack.empty() || (lack.size() == 1 && lack.front() == leaver);
+  };
   std::erase_if(leavers_, [&](const auto& leaver) {
     const auto& [member, wants] = leaver;
     if (roster_.has_gone(member)) return true;

@@ -116,6 +116,7 @@ class Departure {
   bool asks() const;
   void look(Instant now);
   bool waits_for(MemberId member) const;
+  std::vector<Rank> awaited() const;
   std::vector<Rank> ranks_in_doubt() const;
   void note_leavers();
   void answer();
@@ -126,7 +127,7 @@ class Departure {
   void tell_all();
   bool is_asked() const { return host_.is_sparse() && asked() == settings_.self; }
   bool has_confirmed(MemberId member, OpSeq next) const;
-  bool have_others(MemberId leaver, OpSeq next) const;
+  std::vector<MemberId> who_lack(OpSeq next) const;
   void ask_for_leavers(Instant now);
   void answer_probes();
 
