@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/bytes.h"
 
@@ -176,7 +177,7 @@ std::vector<MemberId> WorldView::present() const {
 
 void WorldView::forget_vacated() {
   for (std::size_t r = 0; r < members.size(); ++r) {
-    if (members[r] == kNobody) cards[r].clear();
+    if (members[r] == kNobody && !std::as_const(cards)[r].empty()) cards[r].clear();
   }
 }
 

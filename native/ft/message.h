@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "ft/card_list.h"
 #include "ft/reports.h"
 
 namespace holdfast::ft {
@@ -43,7 +44,7 @@ struct WorldView {
   // By rank: how to reach the member; opaque here. A rank that was vacated keeps its card until
   // somebody is seated, so that all know where the ranks were that plans of links start from.
   // Why: docs/decisions/0152-what-a-loss-leaves-of-a-plan.md
-  std::vector<std::string> cards;
+  CardList cards;
   std::uint64_t admitted = 0;     // version of the lobby that the last step boundary admitted
   std::vector<Outcast> outcasts;  // of this view's decision and earlier ones
 

@@ -23,12 +23,12 @@ std::vector<std::string> names_in(const std::string& domain) {
 
 const std::vector<CardWords::Words>& CardWords::of(const ft::WorldView& view,
                                                    const Network& network) {
-  if (epoch_ == view.epoch && words_.size() == view.cards.size()) return words_;
+  if (cards_ == view.cards) return words_;
   words_.clear();
   for (const std::string& card : view.cards) {
     words_.push_back({network.host_of(card), network.domain_of(card), network.memory_of(card)});
   }
-  epoch_ = view.epoch;
+  cards_ = view.cards;
   return words_;
 }
 

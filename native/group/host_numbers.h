@@ -20,11 +20,11 @@ class CardWords {
     std::string domain;  // as Network::domain_of()
     std::string memory;  // as Network::memory_of()
   };
-  // By rank of the view. All views of a world with one epoch are the same.
+  // By rank of the view.
   const std::vector<Words>& of(const ft::WorldView& view, const Network& network);
 
  private:
-  Epoch epoch_;
+  ft::CardList cards_;  // of which the words are
   std::vector<Words> words_;
 };
 
