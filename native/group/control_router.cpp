@@ -26,8 +26,7 @@ constexpr Duration kEarlyTime = std::chrono::seconds(60);
 }  // namespace
 
 bool ControlRouter::turn(Instant now) {
-  bool moved = false;
-  for (auto& [id, peer] : peers_) moved = pump(peer, now) || moved;
+  bool moved = pump_all(now);
   if (now >= next_beat_) beat(now);
   if (now >= next_silence_) look_for_silence(now);
   last_turn_ = now;

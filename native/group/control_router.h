@@ -180,6 +180,7 @@ class ControlRouter final : public Network {
     std::optional<ft::Message> message;
   };
 
+  bool pump_all(Instant now);
   bool pump(RoutedPeer& peer, Instant now);
   void take_controls(RoutedPeer& peer, Instant now);
   void look_for_loss(RoutedPeer& peer, bool heard, Instant now);
@@ -205,6 +206,9 @@ class ControlRouter final : public Network {
   ControlRouterOwner& owner_;
   comm::NullLink nowhere_;  // to members that this process has never reached
   std::map<MemberId, RoutedPeer> peers_;
+  // Those of peers_, by id, if it has as many: each turn looks at all of them, and the nodes of a
+  // map of many lie far apart.
+  std::vector<RoutedPeer*> in_turn_;
   // Weak: a world belongs to its groups.
   std::vector<std::weak_ptr<World>> worlds_;
   std::vector<EarlyControl> early_;

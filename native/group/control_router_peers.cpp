@@ -1,5 +1,6 @@
 // What a router knows of its peers: which ones are connected, silent, cut off or gone.
 #include <algorithm>
+#include <utility>
 
 #include "base/planted.h"
 #include "group/control_router.h"
@@ -14,6 +15,14 @@ constexpr std::size_t kLossesKept = 1024;
 // fewer for each.
 constexpr std::size_t kMostWaiting = 8;
 
+// Puts a new peer among the others, if these are all in the list.
+template <class Peer>
+void list_peer(std::vector<Peer*>& list, Peer& peer, std::size_t peers) {
+  if (list.size() + 1 != peers) return;
+  const auto is_before = [](const Peer* one, const Peer& other) { return one->id < other.id; };
+  list.insert(std::lower_bound(list.begin(), list.end(), peer, is_before), &peer);
+}
+
 }  // namespace
 
 void ControlRouter::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant now) {
@@ -25,9 +34,10 @@ void ControlRouter::add_peer(MemberId id, comm::Link* control, comm::Link* data,
   const bool data_lost = again && (data == control || data != known->second.data);
   std::vector<ft::Message> waiting;
   if (again) waiting = std::move(known->second.waiting);
-  peers_.erase(id);
   std::erase_if(losses_, [&](const auto& loss) { return loss.first == id; });
-  RoutedPeer& peer = peers_.emplace(id, RoutedPeer(id, timing_.silence, now)).first->second;
+  const auto at = peers_.insert_or_assign(id, RoutedPeer(id, timing_.silence, now)).first;
+  RoutedPeer& peer = at->second;
+  if (!again) list_peer(in_turn_, peer, peers_.size());
   peer.control = control;
   peer.data = data;
   next_silence_ = {};
@@ -40,6 +50,19 @@ void ControlRouter::add_peer(MemberId id, comm::Link* control, comm::Link* data,
     world->on_connected(id, now);
   });
   for (const ft::Message& message : waiting) send(id, message);
+}
+
+// A peer that comes meanwhile has the next turn.
+bool ControlRouter::pump_all(Instant now) {
+  std::vector<RoutedPeer*> peers = std::exchange(in_turn_, {});
+  if (peers.size() != peers_.size()) {
+    peers.clear();
+    for (auto& [id, peer] : peers_) peers.push_back(&peer);
+  }
+  bool moved = false;
+  for (RoutedPeer* peer : peers) moved = pump(*peer, now) || moved;
+  if (peers.size() == peers_.size()) in_turn_ = std::move(peers);
+  return moved;
 }
 
 bool ControlRouter::is_connected(MemberId peer) const {
@@ -58,6 +81,7 @@ bool ControlRouter::needs(MemberId peer) const {
 void ControlRouter::look_after(MemberId member, const std::string& card, Instant now) {
   const auto [found, is_new] = peers_.emplace(member, RoutedPeer(member, timing_.silence, now));
   RoutedPeer& peer = found->second;
+  if (is_new) list_peer(in_turn_, peer, peers_.size());
   if (!is_new && !peer.reported) return;
   if (is_new) peer.control = peer.data = &nowhere_;
   peer.reported = false;
@@ -184,6 +208,7 @@ std::vector<MemberId> ControlRouter::take_forgotten() {
     if ((peer.reported || peer.cut) && !needs(id)) forgotten.push_back(id);
   }
   for (const MemberId id : forgotten) peers_.erase(id);
+  if (!forgotten.empty()) in_turn_.clear();
   return forgotten;
 }
 
