@@ -131,18 +131,17 @@ class RepairPlanner {
   std::vector<Rank> all_ranks() const {
     std::vector<Rank> ranks = incident_.before;
     for (const std::vector<Rank>* others : {&fate_.contributors, &fate_.missing}) {
-      for (const Rank rank : *others) {
-        if (!has(ranks, rank)) ranks.push_back(rank);
-      }
+      ranks.insert(ranks.end(), others->begin(), others->end());
     }
     std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
     return ranks;
   }
 
   // Ranks that have gone, in this view or before, no longer have their data in every part.
   void give_up_contributions() {
     for (const Rank rank : all_ranks()) {
-      if (!has(survivors(), rank)) miss(rank);
+      if (!std::binary_search(survivors().begin(), survivors().end(), rank)) miss(rank);
     }
   }
 
@@ -288,9 +287,13 @@ bool Incident::all_complete() const {
 
 OpFate fate_at_start(std::vector<Rank> members, std::size_t size, Epoch epoch) {
   OpFate fate;
+  std::vector<bool> is_there(size);
+  for (const Rank member : members) {
+    const auto r = static_cast<std::size_t>(member.value);
+    if (r < size) is_there[r] = true;
+  }
   for (std::size_t r = 0; r < size; ++r) {
-    const Rank rank{static_cast<std::int32_t>(r)};
-    if (!has(members, rank)) fate.missing.push_back(rank);
+    if (!is_there[r]) fate.missing.push_back({static_cast<std::int32_t>(r)});
   }
   fate.contributors = std::move(members);
   fate.epoch = epoch;

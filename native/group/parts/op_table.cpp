@@ -227,8 +227,12 @@ void OpTable::meet_at(std::uint64_t first) {
 // Gathers what is known of all ops that the change concerns.
 Incidents OpTable::gather(const Change& change) {
   std::map<Rank, const GroupReport*> by_rank;
+  std::size_t next = 0;  // the reports come by rank
   for (const auto& [member, report] : change.reports) {
-    const auto rank = roster_.rank_of(member);
+    const bool follows = next < roster_.members.size() && roster_.members[next] == member;
+    const auto rank =
+        follows ? std::optional(Rank{static_cast<std::int32_t>(next)}) : roster_.rank_of(member);
+    if (rank) next = static_cast<std::size_t>(rank->value) + 1;
     if (rank && report->failure == Code::kOk) by_rank[*rank] = report.get();
   }
   const Incident blank{roster_.epoch,

@@ -23,18 +23,18 @@ std::optional<Rank> Roster::rank_of(MemberId member) const {
 std::optional<Rank> Roster::place_of(MemberId member) const {
   const auto rank = rank_of(member);
   if (!rank) return std::nullopt;
-  const auto at = std::find(present.begin(), present.end(), *rank);
-  if (at == present.end()) return std::nullopt;
+  const auto at = std::lower_bound(present.begin(), present.end(), *rank);
+  if (at == present.end() || *at != *rank) return std::nullopt;
   return Rank{static_cast<std::int32_t>(at - present.begin())};
 }
 
 Rank Roster::own_place() const {
-  const auto at = std::find(present.begin(), present.end(), self);
+  const auto at = std::lower_bound(present.begin(), present.end(), self);
   return {static_cast<std::int32_t>(at - present.begin())};
 }
 
 bool Roster::is_present(Rank rank) const {
-  return std::find(present.begin(), present.end(), rank) != present.end();
+  return std::binary_search(present.begin(), present.end(), rank);
 }
 
 bool Roster::has_gone(MemberId member) const {
