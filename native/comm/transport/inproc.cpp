@@ -1,5 +1,6 @@
 #include "comm/transport/inproc.h"
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <vector>
@@ -20,6 +21,9 @@ struct Queue {
   std::mutex mutex;  // guards frames, closed
   std::deque<QueuedFrame> frames;
   bool closed = false;
+  // Whether there is either, so that an idle link needs no lock; set and read under the mutex but
+  // for a first look (acquire, release).
+  std::atomic<bool> has_news{false};
 };
 
 class InprocLink final : public Link {
@@ -30,6 +34,7 @@ class InprocLink final : public Link {
   ~InprocLink() override {
     const std::lock_guard lock(out_->mutex);
     out_->closed = true;
+    out_->has_news.store(true, std::memory_order_release);
   }
 
   std::string_view transport() const override { return "inproc"; }
@@ -48,11 +53,12 @@ class InprocLink final : public Link {
   bool push() {
     bool moved = false;
     OutFrame frame;
-    while (has_room() && session().next_frame(kPayloadBytes, frame)) {
+    while (session().wants_to_send() && has_room() && session().next_frame(kPayloadBytes, frame)) {
       QueuedFrame copy{frame.header, {frame.payload.begin(), frame.payload.end()}};
       {
         const std::lock_guard lock(out_->mutex);
         out_->frames.push_back(std::move(copy));
+        out_->has_news.store(true, std::memory_order_release);
       }
       session().sent(frame);
       frame = {};
@@ -83,6 +89,7 @@ class InprocLink final : public Link {
   }
 
   bool pop(QueuedFrame& frame) {
+    if (!in_->has_news.load(std::memory_order_acquire)) return false;
     const std::lock_guard lock(in_->mutex);
     if (in_->frames.empty()) {
       if (in_->closed) fail({Code::kPeerLost, "the peer closed its end"});
@@ -90,6 +97,7 @@ class InprocLink final : public Link {
     }
     frame = std::move(in_->frames.front());
     in_->frames.pop_front();
+    if (in_->frames.empty() && !in_->closed) in_->has_news.store(false, std::memory_order_release);
     return true;
   }
 
