@@ -144,6 +144,11 @@ struct OpRequest {
   // when the op has ended well it holds what was not sent. It stays as it was in an op that fails,
   // and where a loss made the ranks exchange a part without the codec.
   std::vector<float*> residual = {};
+  // Reductions with kAvg: how much this rank's input counts, finite and not negative, 0: nothing.
+  // Every part of the result is the sum of weight times input, divided by the sum of the weights,
+  // of exactly the ranks that are in that part; zeros, if none of them has a weight. All ranks give
+  // one, or none does: a plain average.
+  std::optional<double> weight = {};
 
   OpMode how = {};
   StepOf step = {};

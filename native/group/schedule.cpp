@@ -25,7 +25,8 @@ class Repair {
   comm::RepairRun run(const OpFate& fate) {
     for (const Transfer& transfer : fate.transfers) add(transfer);
     for (const Reduction& reduction : fate.reductions) add(reduction);
-    comm::RepairRun result{std::move(builder_).finish(), std::move(layout_)};
+    comm::RepairRun result{std::move(builder_).finish(), std::move(layout_),
+                           !fate.reductions.empty()};
     result.schedule.chunks = static_cast<std::uint32_t>(result.layout.input.size());
     for (const auto& [like, form] : result.schedule.scratch) {
       const auto& blocks =
@@ -76,7 +77,10 @@ class Repair {
     }
     if (t.from == self_) {
       if (source.count == 0) return;
-      return builder_.send(dense(t.to), Builder::input(chunk(source, {nullptr, 0})));
+      // What is served of a result is no input: it is not weighed again.
+      const comm::Slot slot = t.from_input ? Builder::input(chunk(source, {nullptr, 0}))
+                                           : Builder::output(chunk({nullptr, 0}, source));
+      return builder_.send(dense(t.to), slot);
     }
     if (target.count == 0) return;
     builder_.recv(dense(t.from), Builder::output(chunk({nullptr, 0}, target)));

@@ -111,6 +111,17 @@ TEST_CASE("calls by other maps of links conflict, and are told by the map's vers
         "rank 1 called all_reduce #4 by map 2 (f32, 10 elements, sum)");
 }
 
+TEST_CASE("a weight that one rank gives and another does not is a conflict, and told") {
+  Call plain = call(4, Collective::kAllReduce);
+  plain.op = ReduceOp::kAvg;
+  Call weighted = plain;
+  weighted.weighted = true;
+  CHECK(conflict(plain, weighted));
+  CHECK(history_after(0, plain) != history_after(0, weighted));
+  CHECK(decode_call(encode_call(weighted)).value() == weighted);
+  CHECK(call_text(weighted) == "all_reduce #4 (f32, 10 elements, avg by weights)");
+}
+
 TEST_CASE("the first difference is told, not the call that stumbled over it") {
   CallLog one(2);
   CallLog two(2);

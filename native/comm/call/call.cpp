@@ -14,6 +14,7 @@ namespace {
 // Flags of an encoded call.
 constexpr unsigned kEqualBlocks = 1;
 constexpr unsigned kOnDevice = 2;
+constexpr unsigned kWeighted = 4;
 // The codec's text in an encoded call, with a zero at its end.
 constexpr std::size_t kCodecBytes = kMostCodingText + 1;
 
@@ -58,7 +59,8 @@ void write(Writer& w, const Call& call) {
   w.number(static_cast<std::uint8_t>(call.dtype));
   w.number(static_cast<std::uint8_t>(call.op));
   w.number(static_cast<std::uint8_t>((call.equal_blocks ? kEqualBlocks : 0) |
-                                     (call.on_device ? kOnDevice : 0)));
+                                     (call.on_device ? kOnDevice : 0) |
+                                     (call.weighted ? kWeighted : 0)));
   w.number(static_cast<std::int32_t>(call.root.value));
   w.number(call.input);
   w.number(call.output);
@@ -86,7 +88,7 @@ Call read_call(Reader& r) {
   const auto op = r.number<std::uint8_t>();
   const auto flags = r.number<std::uint8_t>();
   r.require(collective < kCollectiveCount && dtype < kDTypeCount && op < kReduceOpCount &&
-            flags <= (kEqualBlocks | kOnDevice));
+            flags <= (kEqualBlocks | kOnDevice | kWeighted));
   call.root = {r.number<std::int32_t>()};
   call.input = r.number<std::uint64_t>();
   call.output = r.number<std::uint64_t>();
@@ -98,6 +100,7 @@ Call read_call(Reader& r) {
   call.op = static_cast<ReduceOp>(op);
   call.equal_blocks = (flags & kEqualBlocks) != 0;
   call.on_device = (flags & kOnDevice) != 0;
+  call.weighted = (flags & kWeighted) != 0;
   return call;
 }
 
@@ -128,7 +131,9 @@ Call call_of(const OpRequest& request, OpSeq sequence) {
           elements(request.output) * each,
           request.equal_blocks,
           coding_text(request),
-          request.how.on_device};
+          request.how.on_device,
+          0,
+          request.weight.has_value()};
 }
 
 CodingText coding_text(const OpRequest& request) {
@@ -144,7 +149,7 @@ bool conflict(const Call& a, const Call& b) {
   if (!has_elements(a.collective)) return false;
   if (a.dtype != b.dtype || a.codec != b.codec || a.on_device != b.on_device) return true;
   if (is_rooted(a.collective) && a.root != b.root) return true;
-  if (reduces(a.collective) && a.op != b.op) return true;
+  if (reduces(a.collective) && (a.op != b.op || a.weighted != b.weighted)) return true;
   return common_size(a) != common_size(b);
 }
 
@@ -162,6 +167,7 @@ std::uint32_t history_after(std::uint32_t history, const Call& call) {
   mix(common_size(call).value_or(0));
   for (const char c : call.codec.view()) mix(static_cast<unsigned char>(c));
   if (call.on_device) mix(kOnDevice);
+  if (call.weighted) mix(kWeighted);
   return hash.value();
 }
 
@@ -180,6 +186,7 @@ std::string call_text(const Call& call) {
   std::string text = name + " (" + std::string(dtype_name(call.dtype)) + ", " +
                      std::to_string(count) + " elements";
   if (reduces(call.collective)) text += ", " + std::string(reduce_op_name(call.op));
+  if (call.weighted) text += " by weights";
   if (!call.codec.empty()) text += ", codec " + std::string(call.codec.view());
   if (call.equal_blocks) text += ", in equal blocks";
   if (call.on_device) text += ", in device memory";

@@ -38,6 +38,7 @@ struct Call {
   bool on_device = false;
   // Version of the map of links that the op goes by, and 1 more; 0: not said.
   std::uint32_t map = 0;
+  bool weighted = false;
   friend bool operator==(const Call&, const Call&) = default;
 };
 

@@ -1,6 +1,7 @@
 #include "comm/call/request_check.h"
 
 #include "comm/algorithms/catalogue.h"
+#include "comm/reduce/weighing.h"
 #include "comm/transport/frame.h"
 
 namespace holdfast::comm {
@@ -236,6 +237,25 @@ bool is_defined(const OpRequest& request) {
   return request.user != nullptr || reduce_defined(request.dtype, request.op);
 }
 
+Status check_weight(const OpRequest& request) {
+  if (!request.weight) return Status::ok();
+  if (!is_weight(*request.weight)) {
+    return {Code::kConfigError, name(request) + ": weight " + std::to_string(*request.weight) +
+                                    "; accepted: a finite number, 0 or more"};
+  }
+  if (!reduces(request.collective) || request.op != ReduceOp::kAvg) {
+    const bool sums = reduces(request.collective);
+    return {Code::kConfigError,
+            name(request) + ": a weight" +
+                (sums ? " with " + std::string(reduce_op_name(request.op)) : std::string()) +
+                "; accepted: with a reduction and op avg"};
+  }
+  if (takes_weights(request.dtype)) return Status::ok();
+  return {Code::kUnsupported, name(request) + ": a weight with elements of dtype " +
+                                  std::string(dtype_name(request.dtype)) +
+                                  "; accepted: " + weighable_dtypes()};
+}
+
 }  // namespace
 
 std::uint64_t payload_bytes(const OpRequest& request) {
@@ -283,6 +303,7 @@ Status check_request(const OpRequest& request, Rank rank, int size) {
     return {Code::kUnsupported, name(request) + ": " + std::string(reduce_op_name(request.op)) +
                                     " is not defined on " + std::string(dtype_name(request.dtype))};
   }
+  TRY(check_weight(request));
   TRY(check_order(request));
   if (request.codec) TRY(check_codec(request));
   if (!request.codec && !request.algorithm.empty()) TRY(check_algorithm(request));

@@ -32,6 +32,7 @@ struct RequestShape {
 // may be refused.
 inline std::optional<RequestShape> shape_of(const OpRequest& request) {
   if (request.codec || !request.residual.empty() || !request.algorithm.empty()) return std::nullopt;
+  if (request.weight) return std::nullopt;
   for (const auto* blocks : {&request.input, &request.output}) {
     for (const Block& block : *blocks) {
       if (block.data == nullptr || block.count != blocks->front().count) return std::nullopt;

@@ -31,21 +31,60 @@ void narrow(std::uint64_t count, const std::byte* from, DType dtype, std::byte* 
                         {to, count * dtype_bytes(dtype)});
 }
 
+void widen(std::uint64_t count, const std::byte* from, DType dtype, std::span<std::byte> to) {
+  if (dtype == DType::kF32) return copy_bytes(to.data(), from, count * sizeof(float));
+  const Status status = half_of(dtype).decode({from, count * dtype_bytes(dtype)}, DType::kF32, to);
+  CHECK(status.is_ok());
+}
+
 // What the frame of a sum lost becomes the sum residual of the chunk's owner, which is added to the
 // owner's next input.
 void add_error(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec) {
   const std::span<float> sum{step.sum, step.count};
   for (float& x : sum) x = -x;
   CHECK(codec.decode_add({memory.dst, memory.frame_bytes}, sum).is_ok());
-  const auto times = static_cast<float>(step.divisor);
   for (std::size_t i = 0; i < sum.size(); ++i) {
     // A block that is not finite leaves no residual.
-    if (std::isfinite(sum[i])) step.sum_residual[i] -= times * sum[i];
+    if (std::isfinite(sum[i])) step.sum_residual[i] -= step.times * sum[i];
   }
+}
+
+// Encodes an input, and its residual, as its share in a weighted average. What the frame lost of it
+// is the residual, in the input's own measure; an input that counts nothing leaves it as it was.
+std::size_t encode_scaled(const CodeStep& step, const CodeMemory& memory,
+                          const compress::Codec& codec, const compress::RoundingKey& key) {
+  const std::span<std::byte> frame{memory.dst, memory.frame_bytes};
+  if (codec.spec().lossless) {
+    const auto scaled = memory.unpacked.first(step.count * dtype_bytes(step.dtype));
+    scale_kernel(step.dtype)(scaled.data(), memory.src, step.count, step.scale);
+    return codec.encode({scaled, step.dtype, key, {}}, frame);
+  }
+  const auto room = memory.unpacked.first(step.count * sizeof(float));
+  widen(step.count, memory.src, step.dtype, room);
+  auto* values = reinterpret_cast<float*>(room.data());
+  for (std::size_t i = 0; i < step.count && step.feedback != nullptr; ++i) {
+    values[i] += step.residual[i];
+  }
+  scale_kernel(DType::kF32)(values, values, step.count, step.scale);
+  if (step.feedback == nullptr) return codec.encode({room, DType::kF32, key, {}}, frame);
+  const std::span<float> lost{step.feedback, step.count};
+  std::fill(lost.begin(), lost.end(), 0.0F);
+  const std::size_t bytes = codec.encode({room, DType::kF32, key, lost}, frame);
+  if (step.scale == 0) {
+    std::copy_n(step.residual, step.count, step.feedback);
+  } else {
+    share_kernel(DType::kF32)(step.feedback, step.count, step.scale);
+  }
+  return bytes;
 }
 
 void encode(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec,
             compress::RoundingKey key) {
+  if (step.scale != 1) {
+    key.chunk = step.chunk;
+    memory.frame_bytes = encode_scaled(step, memory, codec, key);
+    return;
+  }
   std::span<float> residual;
   if (step.feedback != nullptr) {
     residual = {step.feedback, step.count};
@@ -109,6 +148,7 @@ Status decode_add(const CodeStep& step, const CodeMemory& memory, const compress
   TRY(codec.spec().lossless ? add_lossless(step, memory, codec, sum)
                             : codec.decode_add(frame_of(memory), sum));
   if (step.divide != nullptr) step.divide(memory.dst, step.count, step.divisor);
+  if (step.share != nullptr) step.share(memory.dst, step.count, step.total);
   return Status::ok();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/reduce/kernels.h"
+#include "comm/reduce/weighing.h"
 #include "comm/schedule/schedule.h"
 #include "compress/codec.h"
 
@@ -39,18 +40,25 @@ struct CodeStep {
   const float* residual = nullptr;
   float* feedback = nullptr;
   // Encode of a sum with error feedback: `sum` is the sum's memory, which nothing uses after the
-  // encode. What the frame lost is added to `sum_residual`, the owner's residual, `divisor` times.
+  // encode. What the frame lost is added to `sum_residual`, the owner's residual, `times` times.
   float* sum = nullptr;
   float* sum_residual = nullptr;
+  float times = 1;
   DivideKernel divide = nullptr;  // decode_add: applied to the sum
   std::uint32_t divisor = 1;
+  // Weighted averages. Encode of an input: its scale, with its residual, and `unpacked` has room
+  // for the chunk in f32. Decode_add: in place of `divide`.
+  double scale = 1;
+  ShareKernel share = nullptr;
+  double total = 1;
 };
 
 struct CodeMemory {
   std::byte* dst = nullptr;
   const std::byte* src = nullptr;
-  std::uint64_t& frame_bytes;     // of the frame; encode: its room before, its size after
-  std::span<std::byte> unpacked;  // lossless: room for the elements in the frame's dtype
+  std::uint64_t& frame_bytes;  // of the frame; encode: its room before, its size after
+  // Room for a chunk: lossless: in the frame's dtype; where inputs are scaled: in f32.
+  std::span<std::byte> unpacked;
 };
 
 // Returns kProtocolError for a malformed frame. A lossless frame is checked as a whole before any

@@ -70,6 +70,7 @@ void FlatExchange::begin(const OpRequest& request, std::uint32_t signature) {
   const bool publishes = input_counts(request.collective, request.root == rank_);
   element_ = request.element_bytes();
   input_bytes_ = publishes ? blocks_bytes(request.input, element_) : 0;
+  if (request.weight) input_bytes_ += sizeof(double);
   stage_ = FlatStage::kBegun;
 }
 
@@ -106,6 +107,7 @@ void FlatExchange::publish() {
       copy_bytes(at, block.data, bytes);
       at += bytes;
     }
+    if (request_->weight) copy_bytes(at, &*request_->weight, sizeof(double));
   }
   head.signature = signature_;
   head.bytes = static_cast<std::uint32_t>(input_bytes_);
@@ -149,6 +151,7 @@ bool FlatExchange::collected() {
 }
 
 void FlatExchange::fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const {
+  if (request_->weight) return fold_weighed(offset, out, count);
   const Reducer kernel = request_->reducer();
   const auto operand = [&](int i) {
     return slot({is_planted(Planted::kOwnOrder) ? (rank_.value + i) % size() : i}) + offset;
@@ -158,6 +161,25 @@ void FlatExchange::fold(std::uint64_t offset, std::byte* out, std::uint64_t coun
   if (request_->op == ReduceOp::kAvg) {
     divide_kernel(request_->dtype)(out, count, static_cast<std::uint32_t>(size()));
   }
+}
+
+// Each rank's weight lies behind its input.
+void FlatExchange::fold_weighed(std::uint64_t offset, std::byte* out, std::uint64_t count) const {
+  ShortList<double, 8> weights;
+  for (int r = 0; r < size(); ++r) {
+    double weight = 0;
+    copy_bytes(&weight, slot({r}) + input_bytes_ - sizeof weight, sizeof weight);
+    weights.push_back(weight);
+  }
+  const WeightScales scales({weights.data(), weights.size()});
+  const Reducer kernel = request_->reducer();
+  const auto operand = [&](int i) { return ScaledOperand{slot({i}) + offset, scales.of(i)}; };
+  combine_scaled(kernel, request_->dtype, out, operand(0), operand(1), count);
+  for (int i = 2; i < size(); ++i) {
+    combine_scaled(kernel, request_->dtype, out, {out}, operand(i), count);
+  }
+  const RankWeighing weighing = scales.weighing_of(rank_.value);
+  if (weighing.divides()) share_kernel(request_->dtype)(out, count, weighing.total);
 }
 
 // The sum of the first `operands` ranks.

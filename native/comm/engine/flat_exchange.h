@@ -24,6 +24,7 @@
 #include "comm/engine/host_count.h"
 #include "comm/engine/host_peer.h"
 #include "comm/reduce/kernels.h"
+#include "comm/reduce/weighing.h"
 
 namespace holdfast::comm {
 
@@ -96,6 +97,7 @@ class FlatExchange {
   void finish();
   bool was_left_behind() const;
   void fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const;
+  void fold_weighed(std::uint64_t offset, std::byte* out, std::uint64_t count) const;
   void scan(int operands) const;
   const FlatArea::Head& head(Rank rank) const { return area(rank).heads[op_ % 2]; }
   // The input that a rank has published.
@@ -111,8 +113,8 @@ class FlatExchange {
   std::uint64_t op_;
   const OpRequest* request_ = nullptr;
   std::uint32_t signature_ = 0;
-  std::uint64_t element_ = 1;  // bytes
-  std::uint64_t input_bytes_ = 0;
+  std::uint64_t element_ = 1;      // bytes
+  std::uint64_t input_bytes_ = 0;  // published; of a weight as well
   FlatStage stage_ = FlatStage::kDone;
   bool moved_ = false;
   Status failure_;

@@ -3,21 +3,19 @@
 #include <algorithm>
 
 #include "base/cache_line.h"
+#include "comm/engine/code_lowering.h"
+#include "comm/engine/slot_memory.h"
 #include "comm/engine/windows.h"
 
 namespace holdfast::comm {
 namespace {
 
-class Lowering {
+class Lowering : public SlotMemory {
  public:
   Lowering(const FusedSchedule& fused, const Layout& layout, const Arithmetic& arithmetic,
            const Coding& coding, LoweringSpace& space)
-      : schedule_(fused.schedule),
-        layout_(layout),
-        arithmetic_(arithmetic),
-        coding_(coding),
-        element_(arithmetic.element_bytes()),
-        uses_(fused.uses),
+      : SlotMemory(fused, layout, arithmetic, coding, space.place),
+        codes_(*this),
         fused_into_(arithmetic.user == nullptr ? fused.into : fused.apart),
         links_(space.links),
         window_(space.window),
@@ -32,7 +30,7 @@ class Lowering {
 
   Program run(BufferPool& pool, Program program) {
     find_windows({schedule_, uses_, fed_by_, layout_.scratch, element_, links_}, window_);
-    const std::uint64_t room = assign_scratch();
+    const std::uint64_t room = assign_windows(assign_scratch());
     const std::uint64_t unpacked = measure_frames(program.frame_bytes);
     program.scratch = pool.take(room + unpacked);
     scratch_ = program.scratch.data();
@@ -46,7 +44,6 @@ class Lowering {
   }
 
  private:
-  const Step& step(int i) const { return schedule_.steps[static_cast<std::size_t>(i)]; }
   int steps() const { return static_cast<int>(schedule_.steps.size()); }
   // The receive that was fused into reduction i, or -1.
   int fused_recv(int i) const { return fed_by_[static_cast<std::size_t>(i)]; }
@@ -64,54 +61,39 @@ class Lowering {
     return total;
   }
 
-  bool is_lossless() const { return coding_.codec && coding_.codec->spec().lossless; }
+  // Sends of this rank's scaled input go through windows of their own behind the scratch chunks,
+  // which end at `total`: nothing holds a scaled copy of the input. Returns where they end.
+  std::uint64_t assign_windows(std::uint64_t total) {
+    if (!arithmetic_.scales()) return total;
+    const auto sends = [this](const Step& s) {
+      return s.kind == StepKind::kSend && is_scaled(s.lhs);
+    };
+    const auto count = static_cast<std::uint64_t>(
+        std::count_if(schedule_.steps.begin(), schedule_.steps.end(), sends));
+    send_room_.assign(schedule_.steps.size(), {});
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const Step& s = schedule_.steps[i];
+      if (!sends(s)) continue;
+      const std::uint64_t room = room_towards(s.peer, links_, count);
+      const std::uint64_t all = bytes(s.lhs);
+      send_room_[i] = {total, all > room ? room : 0};
+      total += (std::min(all, room) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    }
+    return total;
+  }
 
   // Sets the room of each frame; returns the most bytes that a lossless frame's elements take.
   std::uint64_t measure_frames(std::vector<std::uint64_t>& rooms) const {
     if (!coding_.codec) return 0;
     std::uint64_t most = 0;
+    const std::uint64_t each = arithmetic_.scales() ? sizeof(float) : element_;
     rooms.assign(schedule_.scratch.size(), 0);
     for (std::uint32_t chunk = 0; chunk < rooms.size(); ++chunk) {
       if (schedule_.scratch[chunk].form != Form::kFrame) continue;
       rooms[chunk] = bytes({Space::kScratch, chunk});
-      most = std::max(most, layout_.scratch[chunk] * element_);
+      most = std::max(most, layout_.scratch[chunk] * each);
     }
-    return is_lossless() ? most : 0;
-  }
-
-  // The index of the frame that the slot holds, or -1.
-  int frame(const Slot& slot) const {
-    return form_of(schedule_, slot) == Form::kFrame ? static_cast<int>(slot.chunk) : -1;
-  }
-
-  std::byte* address(const Slot& slot) const {
-    switch (slot.space) {
-      case Space::kInput: return layout_.input[slot.chunk].data;
-      case Space::kOutput: return layout_.output[slot.chunk].data;
-      case Space::kScratch: return scratch_ + place_[slot.chunk];
-    }
-    return nullptr;
-  }
-
-  // How many elements the slot holds, in whatever form.
-  std::uint64_t count(const Slot& slot) const {
-    switch (slot.space) {
-      case Space::kInput: return layout_.input[slot.chunk].count;
-      case Space::kOutput: return layout_.output[slot.chunk].count;
-      case Space::kScratch: return layout_.scratch[slot.chunk];
-    }
-    return 0;
-  }
-
-  std::uint64_t bytes(const Slot& slot) const {
-    switch (form_of(schedule_, slot)) {
-      case Form::kPlain: break;
-      case Form::kFrame:
-        // The frame of an empty chunk is empty: it has not even a header.
-        return count(slot) == 0 ? 0 : coding_.codec->encoded_bound(arithmetic_.dtype, count(slot));
-      case Form::kWide: return count(slot) * sizeof(float);
-    }
-    return count(slot) * element_;
+    return is_lossless() || arithmetic_.scales() ? most : 0;
   }
 
   std::uint64_t window(const Slot& slot) const {
@@ -123,12 +105,13 @@ class Lowering {
     out.reserve(schedule_.steps.size());
     for (int i = 0; i < steps(); ++i) {
       if (fused_into_[static_cast<std::size_t>(i)] >= 0) continue;
+      if (sends_scaled(i)) out.push_back(scaled_copy(i, static_cast<int>(out.size()) + 1));
       index_[static_cast<std::size_t>(i)] = static_cast<int>(out.size());
       out.push_back(instruction(i));
       if (out.back().kind == InstructionKind::kSend) count_frame(step(i).lhs, program.encoded);
       if (out.back().kind != InstructionKind::kCode) continue;
       out.back().code = static_cast<int>(program.codes.size());
-      program.codes.push_back(code_step(step(i)));
+      program.codes.push_back(codes_.code_step(step(i)));
     }
     for (int i = 0; i < steps(); ++i) {
       const int into = fused_into_[static_cast<std::size_t>(i)];
@@ -140,6 +123,30 @@ class Lowering {
     for (const ScratchUse& use : uses_) set_drain(use, out);
   }
 
+  bool sends_scaled(int i) const {
+    return step(i).kind == StepKind::kSend && is_scaled(step(i).lhs);
+  }
+
+  // Fills the window that instruction `send` empties.
+  Instruction scaled_copy(int i, int send) const {
+    const auto [place, window] = send_room_[static_cast<std::size_t>(i)];
+    Instruction result;
+    result.kind = InstructionKind::kCopy;
+    result.src = address(step(i).lhs);
+    result.dst = scratch_ + place;
+    result.bytes = bytes(step(i).lhs);
+    result.window = window;
+    result.drain = window > 0 ? send : -1;
+    set_scale(result.combine);
+    return result;
+  }
+
+  void set_scale(Combine& combine) const {
+    combine.element_bytes = static_cast<std::uint32_t>(element_);
+    combine.dtype = arithmetic_.dtype;
+    combine.scale = arithmetic_.scale();
+  }
+
   void count_frame(const Slot& sent, EncodedBytes& encoded) const {
     if (form_of(schedule_, sent) != Form::kFrame) return;
     encoded.plain_bytes += count(sent) * element_;
@@ -148,7 +155,7 @@ class Lowering {
 
   Instruction instruction(int i) const {
     const Step& s = step(i);
-    if (is_code(s)) return code(s);
+    if (codes_.is_code(s)) return codes_.instruction(s);
     Instruction result;
     result.peer = s.peer;
     result.ordinal = s.ordinal;
@@ -160,11 +167,17 @@ class Lowering {
         result.window = window(s.lhs);
         result.bytes = bytes(s.lhs);
         result.frame = frame(s.lhs);
+        if (sends_scaled(i)) {
+          const auto [place, window] = send_room_[static_cast<std::size_t>(i)];
+          result.src = scratch_ + place;
+          result.window = window;
+        }
         return result;
       case StepKind::kReduce: set_reduce(i, result); return result;
       case StepKind::kCopy:
         result.kind = InstructionKind::kCopy;
         result.src = address(s.lhs);
+        if (is_scaled(s.lhs)) set_scale(result.combine);
         break;
       default: result.kind = InstructionKind::kRecv; break;
     }
@@ -178,108 +191,6 @@ class Lowering {
     return result;
   }
 
-  // The step that made the lossless frame which `s` takes, if this rank made the frame, of its
-  // input or of a sum; otherwise null. The frame's elements can then be read at their source, which
-  // stays until an output that depends on them is written.
-  const Step* made_here(const Step& s) const {
-    const Slot& frame = s.kind == StepKind::kReduce ? s.rhs : s.lhs;
-    const bool takes = s.kind == StepKind::kReduce || s.kind == StepKind::kDecode;
-    if (!is_lossless() || !takes || form_of(schedule_, frame) != Form::kFrame) return nullptr;
-    const Step& made = step(uses_[frame.chunk].producer);
-    if (made.kind != StepKind::kEncode) return nullptr;
-    const bool lasts = made.lhs.space == Space::kInput || is_wide(made.lhs);
-    return lasts ? &made : nullptr;
-  }
-
-  bool is_wide(const Slot& slot) const { return form_of(schedule_, slot) == Form::kWide; }
-
-  bool is_code(const Step& s) const {
-    return s.kind == StepKind::kEncode || s.kind == StepKind::kDecode ||
-           (s.kind == StepKind::kReduce && form_of(schedule_, s.rhs) == Form::kFrame) ||
-           (s.kind == StepKind::kCopy && is_wide(s.lhs));
-  }
-
-  Instruction code(const Step& s) const {
-    const Slot& source = s.kind == StepKind::kReduce ? s.rhs : s.lhs;
-    Instruction result;
-    result.kind = InstructionKind::kCode;
-    result.src = address(source);
-    result.dst = address(s.dst);
-    result.bytes = bytes(s.dst);
-    result.writes_output = s.dst.space == Space::kOutput;
-    result.combine.element_bytes = static_cast<std::uint32_t>(element_);
-    result.peer = schedule_.rank;
-    result.frame = frame(s.kind == StepKind::kEncode ? s.dst : source);
-    if (form_of(schedule_, source) == Form::kFrame) {
-      const Step& producer = step(uses_[source.chunk].producer);
-      if (producer.kind == StepKind::kRecv) result.peer = producer.peer;
-    }
-    if (const Step* made = made_here(s)) result.src = address(made->lhs);
-    return result;
-  }
-
-  CodeStep code_step(const Step& s) const {
-    CodeStep result;
-    result.count = count(s.dst);
-    result.dtype =
-        is_wide(s.kind == StepKind::kEncode ? s.lhs : s.dst) ? DType::kF32 : arithmetic_.dtype;
-    result.encoded = arithmetic_.dtype;
-    const Step* made = made_here(s);
-    result.plain = made != nullptr;
-    switch (s.kind) {
-      case StepKind::kEncode: set_encode(s, result); break;
-      case StepKind::kDecode:
-        result.kind = made != nullptr && is_wide(made->lhs) ? CodeKind::kNarrow : CodeKind::kDecode;
-        break;
-      case StepKind::kCopy: result.kind = CodeKind::kNarrow; break;
-      default:
-        result.kind = CodeKind::kDecodeAdd;
-        if (!s.final || arithmetic_.op != ReduceOp::kAvg || arithmetic_.contributors == 1) break;
-        result.divide = divide_kernel(DType::kF32);
-        result.divisor = arithmetic_.contributors;
-    }
-    return result;
-  }
-
-  void set_encode(const Step& s, CodeStep& result) const {
-    result.kind = CodeKind::kEncode;
-    const Slot& like = schedule_.scratch[s.dst.chunk].like;
-    result.chunk = like.chunk;
-    // No rank gets this frame, and its maker reads the elements at their source: none is encoded.
-    const ScratchUse& use = uses_[s.dst.chunk];
-    if (use.passes_once() && made_here(step(use.consumer)) != nullptr) result.count = 0;
-    if (is_wide(s.lhs)) return set_sum_residual(s, result);
-    // Each rank rounds its input differently from other ranks, and from the sum's owner.
-    result.chunk |= static_cast<std::uint64_t>(schedule_.rank.value + 1) << 32;
-    if (s.lhs.space != Space::kInput || coding_.feedback.empty()) return;
-    const auto [block, at] = place_in_input(s.lhs.chunk);
-    result.residual = coding_.residual[block] + at;
-    result.feedback = coding_.feedback[block] + at;
-  }
-
-  // A sum is encoded by the rank that owns the chunk; only all-reduce encodes sums.
-  void set_sum_residual(const Step& s, CodeStep& result) const {
-    if (coding_.feedback.empty()) return;
-    CHECK(schedule_.collective == Collective::kAllReduce);
-    result.sum = reinterpret_cast<float*>(address(s.lhs));
-    result.sum_residual = coding_.feedback[0] + place_in_input(result.chunk).second;
-    if (arithmetic_.op == ReduceOp::kAvg) result.divisor = arithmetic_.contributors;
-  }
-
-  // The block that an input chunk is part of, and its first element there.
-  std::pair<std::uint32_t, std::uint64_t> place_in_input(std::uint64_t chunk) const {
-    std::uint64_t first = 0;
-    std::uint32_t block = 0;
-    if (has_blocks_by_rank(schedule_.collective)) {
-      const auto of_rank = static_cast<std::uint32_t>(chunk) / schedule_.pieces;
-      first = of_rank * schedule_.pieces;
-      block = has_own_input(schedule_.collective) ? 0 : of_rank;
-    }
-    std::uint64_t at = 0;
-    for (std::uint64_t c = first; c < chunk; ++c) at += layout_.input[c].count;
-    return {block, at};
-  }
-
   void set_reduce(int i, Instruction& result) const {
     const Step& s = step(i);
     result.kind = InstructionKind::kReduce;
@@ -291,10 +202,16 @@ class Lowering {
     result.right = address(s.rhs);
     result.combine.kernel = {arithmetic_.dtype, arithmetic_.op, arithmetic_.user};
     result.combine.element_bytes = static_cast<std::uint32_t>(element_);
-    if (s.final && arithmetic_.op == ReduceOp::kAvg && arithmetic_.contributors > 1) {
+    if (s.final && divides_by_number()) {
       result.combine.divide = divide_kernel(arithmetic_.dtype);
       result.combine.divisor = arithmetic_.contributors;
+    } else if (s.final && divides_by_weights()) {
+      result.combine.share = share_kernel(arithmetic_.dtype);
+      result.combine.total = arithmetic_.weighing->total;
     }
+    result.scales_left = is_scaled(s.lhs);
+    result.scales_right = is_scaled(s.rhs);
+    if (result.scales_left || result.scales_right) set_scale(result.combine);
     const int recv = fused_recv(i);
     if (recv < 0) return;
     result.kind = InstructionKind::kRecv;
@@ -308,6 +225,17 @@ class Lowering {
   void add_deps(int i, Program& program) const {
     const int self = index_[static_cast<std::size_t>(i)];
     Instruction& own = program.instructions[static_cast<std::size_t>(self)];
+    if (sends_scaled(i)) {
+      // The copy waits for what the send would, and the send follows the copy.
+      Instruction& copy = program.instructions[static_cast<std::size_t>(self - 1)];
+      copy.first_dep = static_cast<std::uint32_t>(program.deps.size());
+      add_deps(step(i), self - 1, program);
+      copy.deps = static_cast<std::uint32_t>(program.deps.size()) - copy.first_dep;
+      own.first_dep = static_cast<std::uint32_t>(program.deps.size());
+      program.deps.push_back({static_cast<std::uint32_t>(self - 1), true});
+      own.deps = 1;
+      return;
+    }
     own.first_dep = static_cast<std::uint32_t>(program.deps.size());
     if (const int recv = fused_recv(i); recv >= 0) add_deps(step(recv), self, program);
     add_deps(step(i), self, program);
@@ -335,47 +263,18 @@ class Lowering {
     producer.drain = index_[static_cast<std::size_t>(use.consumer)];
   }
 
-  const Schedule& schedule_;
-  const Layout& layout_;
-  const Arithmetic& arithmetic_;
-  const Coding& coding_;
-  const std::uint64_t element_;
-  const std::vector<ScratchUse>& uses_;
+  const CodeLowering codes_;
   const std::vector<int>& fused_into_;
   const std::vector<Link*>* links_;
   std::vector<std::uint64_t>& window_;
   std::vector<std::uint64_t>& place_;
   std::vector<int>& index_;
   std::vector<int>& fed_by_;
-  std::byte* scratch_ = nullptr;
+  // By step, for sends of scaled input: where in scratch, and the window's bytes; 0: whole.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> send_room_;
 };
 
 }  // namespace
-
-void Program::clear() {
-  instructions.clear();
-  deps.clear();
-  codes.clear();
-  codec.reset();
-  frame_bytes.clear();
-  unpacked = {};
-  scratch = {};
-  sends.clear();
-  recvs.clear();
-}
-
-Program LoweringSpace::take() {
-  if (spares.empty()) return {};
-  Program program = std::move(spares.back());
-  spares.pop_back();
-  return program;
-}
-
-void LoweringSpace::give(Program program) {
-  if (spares.size() == kMostSpares) return;
-  program.clear();
-  spares.push_back(std::move(program));
-}
 
 Program lower(const FusedSchedule& schedule, const Layout& layout, const Arithmetic& arithmetic,
               BufferPool& pool, const Coding& coding, LoweringSpace& space) {

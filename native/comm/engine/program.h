@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,12 +32,16 @@ struct Instruction {
   const std::byte* right = nullptr;  // reduce
   Combine combine;                   // recv: on arrival; reduce: kernel and divide
   std::uint64_t bytes = 0;
-  std::uint64_t window = 0;  // bytes; send: of src; recv: of dst
-  int drain = -1;            // recv with a window: the send that empties it
+  std::uint64_t window = 0;  // bytes; send: of src; recv, scaled copy: of dst
+  int drain = -1;            // recv, scaled copy with a window: the send that empties it
   int code = -1;             // code: index in Program::codes; `peer` sent the frame, or is this
                              // rank
   int frame = -1;            // send, recv, code: index of the frame that it takes or makes
   bool writes_output = false;
+  // Reduce: whether the operand is this rank's input, which combine.scale scales. A copy with a
+  // scale is scaled.
+  bool scales_left = false;
+  bool scales_right = false;
   std::uint32_t first_dep = 0;  // among the program's dependencies
   std::uint32_t deps = 0;       // how many
 
@@ -55,7 +60,7 @@ struct Program {
   // Indexed by scratch chunk: the most bytes that its frame may have, and the frame's size once it
   // is there.
   std::vector<std::uint64_t> frame_bytes;
-  std::span<std::byte> unpacked;  // lossless: room for the elements of any chunk
+  std::span<std::byte> unpacked;  // as CodeMemory has it, for any chunk
   compress::RoundingKey key;
   BufferPool::Buffer scratch;
   // State of a run.
@@ -102,7 +107,14 @@ struct Arithmetic {
   ReduceOp op = ReduceOp::kSum;
   std::uint32_t contributors = 1;  // averages divide by it
   const UserOp* user = nullptr;    // in place of dtype and op; outlives the program
+  // Weighted averages: in place of `contributors`, and how this rank's input is scaled.
+  std::optional<RankWeighing> weighing = {};
 
+  // Whether this rank's input is scaled wherever it is used.
+  bool scales() const { return weighing && weighing->scale != 1; }
+  double scale() const { return weighing ? weighing->scale : 1; }
+  // How often this rank's input would have to have something for the average to have it once.
+  float times_in_input() const;
   std::uint64_t element_bytes() const {
     return user == nullptr ? dtype_bytes(dtype) : user->element_bytes;
   }

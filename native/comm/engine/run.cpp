@@ -175,18 +175,20 @@ bool Run::advance_recv(Instruction& instruction, std::uint64_t available) {
 
 bool Run::advance_local(Instruction& instruction, std::uint64_t available) {
   const bool reduces = instruction.kind == InstructionKind::kReduce;
-  const std::uint64_t element = reduces ? instruction.combine.element_bytes : 1;
+  const bool scales = instruction.combine.scale != 1;
+  const std::uint64_t element = reduces || scales ? instruction.combine.element_bytes : 1;
+  if (instruction.drain >= 0) {
+    const Instruction& drain = program_.instructions[static_cast<std::size_t>(instruction.drain)];
+    available = std::min(available, drain.done + instruction.window);
+  }
   available = available / element * element;  // what streams in may end within an element
   const std::uint64_t most = std::max(kLocalSlice / element * element, element);
-  std::uint64_t length = std::min(available - instruction.done, most);
   const std::uint64_t at = instruction.done;
+  std::uint64_t length = std::min(available - at, most);
   if (reduces) {
-    const std::uint64_t count = length / element;
-    instruction.combine.kernel(instruction.dst + at, instruction.src + at, instruction.right + at,
-                               count);
-    if (instruction.combine.divide != nullptr) {
-      instruction.combine.divide(instruction.dst + at, count, instruction.combine.divisor);
-    }
+    reduce(instruction, length / element);
+  } else if (scales) {
+    length = scale(instruction, length);
   } else if (instruction.src == instruction.dst) {
     length = available - at;  // in place: no copy is needed
   } else if (length > 0) {
@@ -196,6 +198,31 @@ bool Run::advance_local(Instruction& instruction, std::uint64_t available) {
   instruction.complete = instruction.done == instruction.bytes;
   if (instruction.done < available) touched_ = true;
   return length > 0 || instruction.complete;
+}
+
+void Run::reduce(const Instruction& instruction, std::uint64_t count) const {
+  const Combine& combine = instruction.combine;
+  const std::uint64_t at = instruction.done;
+  std::byte* to = instruction.dst + at;
+  if (combine.scale == 1) {
+    combine.kernel(to, instruction.src + at, instruction.right + at, count);
+  } else {
+    combine_scaled(combine.kernel, combine.dtype, to,
+                   {instruction.src + at, instruction.scales_left ? combine.scale : 1},
+                   {instruction.right + at, instruction.scales_right ? combine.scale : 1}, count);
+  }
+  combine.finish(to, count);
+}
+
+// Scales up to `length` bytes of a copy, to the end of its window at most; returns how many.
+std::uint64_t Run::scale(const Instruction& instruction, std::uint64_t length) const {
+  const Combine& combine = instruction.combine;
+  const std::uint64_t window = instruction.window;
+  const std::uint64_t at = window == 0 ? instruction.done : instruction.done % window;
+  if (window > 0) length = std::min(length, window - at);
+  scale_kernel(combine.dtype)(instruction.dst + at, instruction.src + instruction.done,
+                              length / combine.element_bytes, combine.scale);
+  return length;
 }
 
 bool Run::advance_code(Instruction& instruction) {

@@ -49,6 +49,8 @@ class Run final : public Execution {
   bool advance_recv(Instruction& instruction, std::uint64_t available);
   bool advance_local(Instruction& instruction, std::uint64_t available);
   bool advance_code(Instruction& instruction);
+  void reduce(const Instruction& instruction, std::uint64_t count) const;
+  std::uint64_t scale(const Instruction& instruction, std::uint64_t length) const;
   std::uint64_t available(const Instruction& instruction) const;
   std::uint64_t& frame_bytes(const Instruction& instruction) {
     return program_.frame_bytes[static_cast<std::size_t>(instruction.frame)];

@@ -53,6 +53,7 @@ struct SliceArea {
     std::uint32_t signature;
     std::uint32_t arena;   // of the owner's pool, where others read its input; 0: in its slots
     std::uint64_t offset;  // bytes, in the arena
+    double weight;         // of a weighted average; else 0
   };
   // Where a rank's blocks for the others lie.
   struct Exposed {

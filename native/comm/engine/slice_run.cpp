@@ -44,7 +44,7 @@ SliceRun::SliceRun(SliceExchange& exchange, const OpRequest& request, std::uint3
   slices_ = (count_ + slice_ - 1) / slice_;
   if (folds()) {
     kernel_ = request.reducer();
-    if (request.op == ReduceOp::kAvg) divide_ = divide_kernel(request.dtype);
+    if (request.op == ReduceOp::kAvg && !request.weight) divide_ = divide_kernel(request.dtype);
   }
 }
 
@@ -86,7 +86,8 @@ void SliceRun::begin() {
   SliceArea::SliceHalf& own = x_.area(x_.rank_);
   const PoolPlace place = folds() ? x_.place_of(request_) : PoolPlace{};
   lends_ = place.arena != 0;
-  own.calls[number_ % 2] = {count_ * blocks_ * element_, signature_, place.arena, place.offset};
+  own.calls[number_ % 2] = {count_ * blocks_ * element_, signature_, place.arena, place.offset,
+                            request_.weight.value_or(0)};
   own.begun.store(mark(), std::memory_order_release);
   // Phases in which this rank has no part count as done.
   if (!stages() || lends_) publish(&SliceArea::SliceHalf::staged, staged_ = slices_);
@@ -110,8 +111,10 @@ void SliceRun::publish(std::atomic<std::uint64_t> SliceArea::SliceHalf::*counter
 
 void SliceRun::check() {
   checked_ = true;
+  ShortList<double, 8> weights;
   for (int r = 0; r < x_.size(); ++r) {
     const SliceArea::SliceCall call = x_.area(r).calls[number_ % 2];
+    weights.push_back(call.weight);
     const std::uint64_t bytes = count_ * blocks_ * element_;
     if (call.signature == signature_ && call.bytes == bytes) {
       if (r != x_.rank_ && call.arena != 0) borrow(r, call);
@@ -126,6 +129,7 @@ void SliceRun::check() {
                     (call.bytes == bytes ? " but another call, now or earlier" : "")};
     return;
   }
+  if (request_.weight) scales_ = WeightScales({weights.data(), weights.size()});
 }
 
 void SliceRun::borrow(int rank, const SliceArea::SliceCall& call) {
@@ -188,6 +192,17 @@ const std::byte* SliceRun::operand(int rank, const ElementSpan& whole,
   return slot(rank, reduced_) + element * element_;
 }
 
+template <class From>
+void SliceRun::fold_weighed(const From& from, std::byte* sum, std::uint64_t n) const {
+  const auto operand = [&](int rank) { return ScaledOperand{from(rank), scales_.of(rank)}; };
+  combine_scaled(kernel_, request_.dtype, sum, operand(0), operand(1), n);
+  for (int r = 2; r < x_.size(); ++r) {
+    combine_scaled(kernel_, request_.dtype, sum, {sum}, operand(r), n);
+  }
+  const RankWeighing weighing = scales_.weighing_of(x_.rank_);
+  if (weighing.divides()) share_kernel(request_.dtype)(sum, n, weighing.total);
+}
+
 // Works on pieces that stay in the first-level cache from their first sum until they are copied to
 // the output.
 void SliceRun::fold(const ElementSpan& whole, const ElementSpan& own, std::byte* to,
@@ -197,6 +212,11 @@ void SliceRun::fold(const ElementSpan& whole, const ElementSpan& own, std::byte*
     const std::uint64_t n = std::min(step, own.count - at);
     std::byte* sum = to + at * element_;
     const auto from = [&](int rank) { return operand(rank, whole, own.begin + at); };
+    if (request_.weight) {
+      fold_weighed(from, sum, n);
+      if (copy != nullptr) copy_bytes(copy + at * element_, sum, n * element_);
+      continue;
+    }
     kernel_(sum, from(0), from(1), n);
     for (int r = 2; r < x_.size(); ++r) kernel_(sum, sum, from(r), n);
     if (divide_ != nullptr) divide_(sum, n, static_cast<std::uint32_t>(x_.size()));

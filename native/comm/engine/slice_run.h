@@ -9,6 +9,7 @@
 #include "base/copy.h"
 #include "comm/engine/slice_exchange.h"
 #include "comm/reduce/reducer.h"
+#include "comm/reduce/weighing.h"
 
 namespace holdfast::comm {
 
@@ -86,6 +87,8 @@ class SliceRun final : public Execution {
   void stage();
   void reduce();
   void fold(const ElementSpan& whole, const ElementSpan& own, std::byte* to, std::byte* copy) const;
+  template <class From>
+  void fold_weighed(const From& from, std::byte* sum, std::uint64_t n) const;
   const std::byte* operand(int rank, const ElementSpan& whole, std::uint64_t element) const;
   void pull();
   bool was_left_behind();
@@ -109,6 +112,7 @@ class SliceRun final : public Execution {
   std::uint64_t slices_;
   Reducer kernel_;
   DivideKernel divide_ = nullptr;
+  WeightScales scales_;  // of a weighted average, once all ranks' calls are known
 
   bool begun_ = false;
   bool checked_ = false;

@@ -18,19 +18,24 @@ const Step* streams_from(const Streams& s, std::size_t chunk) {
   return fused >= 0 ? step(fused) : nullptr;
 }
 
-// `most`: by how much one window may be wider than kNearRoom.
-void widen(const Streams& s, std::uint64_t most, std::vector<std::uint64_t>& window) {
+void widen(const Streams& s, std::uint64_t streams, std::vector<std::uint64_t>& window) {
   for (std::size_t chunk = 0; chunk < window.size(); ++chunk) {
     if (window[chunk] == 0) continue;
     const Rank sender = streams_from(s, chunk)->peer;
-    const Link& from = *(*s.links)[static_cast<std::size_t>(sender.value)];
-    const std::uint64_t more = std::min(path_room(from.measured()) - kNearRoom, most);
-    const std::uint64_t room = kNearRoom + more / kNearRoom * kNearRoom;
+    const std::uint64_t room = room_towards(sender, s.links, streams);
     window[chunk] = s.scratch[chunk] * s.element_bytes > room ? room : 0;
   }
 }
 
 }  // namespace
+
+std::uint64_t room_towards(Rank peer, const std::vector<Link*>* links, std::uint64_t streams) {
+  if (links == nullptr) return kNearRoom;
+  const Link& to = *(*links)[static_cast<std::size_t>(peer.value)];
+  const std::uint64_t more =
+      std::min(path_room(to.measured()) - kNearRoom, kMostWidening / streams);
+  return kNearRoom + more / kNearRoom * kNearRoom;
+}
 
 void find_windows(const Streams& s, std::vector<std::uint64_t>& window) {
   std::uint64_t streams = 0;
@@ -40,7 +45,7 @@ void find_windows(const Streams& s, std::vector<std::uint64_t>& window) {
     window[chunk] = kNearRoom;
     ++streams;
   }
-  if (streams > 0 && s.links != nullptr) widen(s, kMostWidening / streams, window);
+  if (streams > 0 && s.links != nullptr) widen(s, streams, window);
 }
 
 }  // namespace holdfast::comm

@@ -24,6 +24,9 @@ struct Streams {
   const std::vector<Link*>* links = nullptr;  // by rank; null: no path is long
 };
 
+// Room for one of `streams` streams of an op to a rank, by what is known of the path there.
+std::uint64_t room_towards(Rank peer, const std::vector<Link*>* links, std::uint64_t streams);
+
 // Sets the windows, by scratch chunk, of those that have one; the others are 0 already.
 void find_windows(const Streams& streams, std::vector<std::uint64_t>& window);
 

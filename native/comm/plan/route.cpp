@@ -90,6 +90,7 @@ bool has_one_frame_size(const OpRequest& request) {
 // The way from device to device, by what all ranks know alike; nothing: there is none.
 std::optional<Way> way_between_devices(const OpRequest& request, const DeviceFacts& facts) {
   if (!facts.direct || request.codec || !request.algorithm.empty()) return std::nullopt;
+  if (request.weight) return std::nullopt;  // inputs are scaled on the host
   if (payload_bytes(request) < facts.direct_bytes) return std::nullopt;
   if (reduces(request.collective)) {
     // Devices fold in orders of their own; on the host all ways keep that of ranks, or can.
@@ -106,7 +107,7 @@ std::optional<Way> way_between_devices(const OpRequest& request, const DeviceFac
 // The codec that devices encode the call with; null: they do not.
 const compress::Codec* codec_on_devices(const OpRequest& request, const DeviceFacts& facts) {
   if (!facts.encoded || !has_one_frame_size(request) || !request.algorithm.empty()) return nullptr;
-  if (request.keeps_order()) return nullptr;
+  if (request.keeps_order() || request.weight) return nullptr;
   if (facts.place.ranks < 2 || payload_bytes(request) < facts.encoded_bytes) return nullptr;
   const compress::Codec* codec = request.codec.get();
   if (is_encoded_unasked(request, facts.codec)) codec = facts.codec.codec.get();

@@ -24,12 +24,17 @@ void RecvPost::store(std::byte* to, std::span<const std::byte> bytes) const {
   }
   const std::uint64_t count = bytes.size() / combine.element_bytes;
   const std::byte* operand = combine.operand + done;
-  if (combine.operand_first) {
+  if (combine.scale != 1) {
+    const ScaledOperand own{operand, combine.scale};
+    const ScaledOperand other{bytes.data()};
+    combine_scaled(combine.kernel, combine.dtype, to, combine.operand_first ? own : other,
+                   combine.operand_first ? other : own, count);
+  } else if (combine.operand_first) {
     combine.kernel(to, operand, bytes.data(), count);
   } else {
     combine.kernel(to, bytes.data(), operand, count);
   }
-  if (combine.divide != nullptr) combine.divide(to, count, combine.divisor);
+  combine.finish(to, count);
 }
 
 }  // namespace holdfast::comm

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "comm/reduce/reducer.h"
+#include "comm/reduce/weighing.h"
 #include "comm/transport/frame.h"
 
 namespace holdfast::comm {
@@ -92,6 +93,17 @@ struct Combine {
   std::uint32_t element_bytes = 1;
   const std::byte* operand = nullptr;  // whole message, never windowed
   bool operand_first = false;          // operand (op) arriving, else arriving (op) operand
+  // Weighted averages: the operand's scale, and in place of `divide` what a final sum goes through.
+  DType dtype = DType::kF32;
+  double scale = 1;
+  ShareKernel share = nullptr;
+  double total = 1;
+
+  // What becomes of a final sum.
+  void finish(std::byte* sum, std::uint64_t count) const {
+    if (divide != nullptr) divide(sum, count, divisor);
+    if (share != nullptr) share(sum, count, total);
+  }
 };
 
 struct RecvPost : Post {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -14,6 +15,7 @@
 #include "comm/call/op_work.h"
 #include "comm/engine/buffer_pool.h"
 #include "comm/engine/run.h"
+#include "comm/engine/weighed_run.h"
 #include "comm/plan/route.h"
 #include "comm/view/communicator_config.h"
 
@@ -34,11 +36,15 @@ class OpRuns {
 
   // Makes a run by a plan for a schedule. `feedback`: by input block, where to write the residual
   // that the op leaves; empty: nowhere.
-  std::unique_ptr<Run> make(const OpRequest& request, const Plan& plan, OpSeq sequence,
-                            std::uint32_t signature, const std::vector<float*>& feedback);
-  // Makes a run of a schedule outside the catalogue.
+  std::unique_ptr<Execution> make(const OpRequest& request, const Plan& plan, OpSeq sequence,
+                                  std::uint32_t signature, const std::vector<float*>& feedback);
+  // Makes a run of a schedule outside the catalogue, which weighs nothing.
   std::unique_ptr<Run> make(const OpRequest& request, const FusedSchedule& schedule,
                             const Layout& layout, OpSeq sequence, std::uint32_t signature);
+  // As make(), where the request has a weight.
+  std::unique_ptr<Execution> make_weighed(const OpRequest& request, FusedSchedule schedule,
+                                          Layout layout, OpSeq sequence, std::uint32_t signature,
+                                          Coding coding = {});
   // The schedule that a run by that plan goes by.
   const Schedule& schedule_of(const OpRequest& request, const Plan& plan, OpSeq sequence) {
     return schedule_for(request, plan, sequence).schedule;
@@ -52,14 +58,15 @@ class OpRuns {
   int size() const { return static_cast<int>(links_.size()); }
   Arithmetic arithmetic_of(const OpRequest& request) const;
   const FusedSchedule& schedule_for(const OpRequest& request, const Plan& plan, OpSeq sequence);
-  std::unique_ptr<Run> make(Program program, const OpRequest& request, OpSeq sequence,
-                            std::uint32_t signature);
+  RunKey key_of(const OpRequest& request, OpSeq sequence, std::uint32_t signature) const;
+  std::unique_ptr<Run> make(Program program, const RunKey& key);
 
   const CommunicatorConfig& config_;
   const std::vector<Link*>& links_;
   BufferPool pool_;
   Recycler recycler_;
   LoweringSpace space_;
+  std::optional<FusedSchedule> weights_;  // of the all-gather of weights; made for the first
   // By collective, algorithm (a row of the catalogue), root, pieces, and version of the map.
   std::map<std::tuple<Collective, std::string_view, int, int, std::uint32_t>, FusedSchedule>
       schedules_;

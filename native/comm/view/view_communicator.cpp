@@ -144,8 +144,13 @@ void ViewCommunicator::make_run(ActiveOp& active, const Plan& plan) {
   const std::uint32_t signature =
       signature_of(active.work().request(), active.history, config_.fabric.version_of(sequence));
   if (plan.way == Way::kRepair) {
-    const auto& [schedule, layout] = *active.launch.repair;
-    active.run = runs_.make(request, FusedSchedule(schedule), layout, sequence, signature);
+    const auto& [schedule, layout, reduces] = *active.launch.repair;
+    const FusedSchedule fused(schedule);
+    if (request.weight && reduces) {
+      active.run = runs_.make_weighed(request, fused, layout, sequence, signature);
+    } else {
+      active.run = runs_.make(request, fused, layout, sequence, signature);
+    }
   } else if (plan.way == Way::kSlices) {
     active.slices = &config_.slices[static_cast<std::size_t>(*plan.lane)];
     active.run = active.slices->start(request, signature);

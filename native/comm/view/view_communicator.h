@@ -31,6 +31,7 @@ inline constexpr std::uint64_t kKeptRoom = 256 * 1024;
 struct RepairRun {
   Schedule schedule;
   Layout layout;
+  bool reduces = false;  // whether anything is reduced again, on any rank
 };
 
 struct OpLaunch {
