@@ -63,6 +63,12 @@ float FloatData::share(int rank, std::uint64_t element) const {
   return (1.0F + mantissa) * static_cast<float>(1 << (bits & 3));
 }
 
+// Of any size; every fifth rank or so counts nothing.
+double FloatData::weight(int rank) const {
+  const std::uint64_t bits = Random(op_.factor * 104'003 + static_cast<std::uint64_t>(rank)).next();
+  return bits % 5 == 0 ? 0 : static_cast<double>(bits % 1000) / 7;
+}
+
 comm::OpRequest FloatData::request() {
   comm::OpRequest request;
   request.collective = op_.collective;
@@ -72,6 +78,10 @@ comm::OpRequest FloatData::request() {
   request.atomic = op_.atomic;
   if (op_.ordered) request.order = comm::FoldOrder::kRanks;
   if (op_.by_user) bring_operator(request);
+  if (op_.weighted) {
+    request.op = ReduceOp::kAvg;
+    request.weight = weight(rank_);
+  }
   const std::uint64_t blocks =
       comm::has_input_blocks(op_.collective) ? static_cast<std::uint64_t>(ranks_) : 1;
   for (std::uint64_t at = 0; at < blocks; ++at) {
@@ -85,15 +95,26 @@ comm::OpRequest FloatData::request() {
   return request;
 }
 
-// Whether the value is the sum of what these ranks have, rising: with roundings in any order, or to
-// the last bit in theirs.
+// Whether the value is the sum, or average, of what these ranks have, rising: with roundings in any
+// order, or to the last bit in theirs.
 bool FloatData::is_sum_of(float value, std::uint64_t element, const std::vector<int>& ranks) const {
+  std::vector<double> weights;
+  for (const int rank : ranks) weights.push_back(op_.weighted ? weight(rank) : 1);
+  const double most = *std::max_element(weights.begin(), weights.end());
   float folded = 0;
   double sum = 0;
+  double total = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const float part = share(ranks[i], element);
+    const double by = most > 0 ? weights[i] / most : 0;
+    const double exact = by * static_cast<double>(share(ranks[i], element));
+    const auto part = static_cast<float>(exact);
     folded = i == 0 ? part : folded + part;
-    sum += static_cast<double>(part);
+    sum += exact;
+    total += by;
+  }
+  if (op_.weighted && total > 0) {
+    folded = static_cast<float>(static_cast<double>(folded) / total);
+    sum /= total;
   }
   if (op_.ordered) return value == folded;
   return std::abs(sum - static_cast<double>(value)) <= kRounding * sum;

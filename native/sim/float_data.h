@@ -1,6 +1,7 @@
 // Float data: one simulated rank's memory for a sum of floats. The order of the addends shows in
 // the last bits of the sum, so equal bits on all members prove that all added in the same order
-// (G7). Where the order of ranks is asked for, the sum is known to its last bit.
+// (G7). Where the order of ranks is asked for, the sum is known to its last bit. Some sums are
+// averages by weights, which must be of the ranks that are in the part.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,9 @@ struct FloatOp {
   bool in_place = false;
   bool atomic = false;
   std::uint64_t factor = 1;
-  bool ordered = false;  // asks for the order of ranks
-  bool by_user = false;  // ordered: by an operator of the caller's that adds floats
+  bool ordered = false;   // asks for the order of ranks
+  bool by_user = false;   // ordered: by an operator of the caller's that adds floats
+  bool weighted = false;  // in place of the sum: the average by weights
 };
 
 class FloatData {
@@ -40,6 +42,7 @@ class FloatData {
 
  private:
   float share(int rank, std::uint64_t element) const;
+  double weight(int rank) const;
   bool is_sum_of(float value, std::uint64_t element, const std::vector<int>& ranks) const;
   bool is_sum(float value, std::uint64_t element, const comm::Outcome& outcome) const;
 

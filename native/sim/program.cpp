@@ -69,6 +69,8 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step, ProgramPart
     op.ordered = orders.chance(50) && op.is_float;
     op.by_user = orders.chance(40) && op.ordered;
   }
+  Random weights(seed + 14);
+  for (ProgramOp& op : ops) op.weighted = weights.chance(50) && op.is_float && !op.by_user;
   Random scans(seed + 12);
   for (ProgramOp& op : ops) {
     const bool becomes = scans.chance(20) && reduces(op.collective) && !op.encoded && !op.is_float;
@@ -95,7 +97,7 @@ OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank),
   }
   if (op.is_float) {
     float_.emplace(FloatOp{op.collective, op.root, op.count, op.in_place, op.atomic, op.factor,
-                           op.ordered, op.by_user},
+                           op.ordered, op.by_user, op.weighted},
                    rank, ranks);
     return;
   }

@@ -39,6 +39,7 @@ struct ProgramOp {
   bool is_float = false;  // a sum in which the order of its operands shows
   bool ordered = false;   // a float sum that asks for the order of ranks
   bool by_user = false;   // and by an operator of the caller's
+  bool weighted = false;  // a float sum that is an average by weights
   bool is_shift = false;  // messages to the next rank, from the previous one
   std::uint64_t factor = 1;
   bool losses_raise = false;     // the group's on_peer_loss
