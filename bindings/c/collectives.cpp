@@ -47,6 +47,12 @@ struct Call {
     return *this;
   }
 
+  Call& weighs(double weight) {
+    request.op = ReduceOp::kAvg;
+    request.weight = weight;
+    return *this;
+  }
+
   // For a rooted op: on device memory it runs in slices if all ranks know each other's sizes.
   void says_equal() { request.equal_blocks = group != nullptr && group->staged != nullptr; }
 
@@ -129,6 +135,14 @@ hf_status hf_all_reduce(hf_group* group, const void* input, void* output, uint64
   return call.reduces(op).go();
 }
 
+hf_status hf_all_reduce_weighted(hf_group* group, const void* input, void* output, uint64_t count,
+                                 hf_dtype dtype, double weight, hf_work** work) {
+  Call call(Collective::kAllReduce, group, dtype, work);
+  call.request.input = call.one(input, count);
+  call.request.output = call.one(output, count);
+  return call.weighs(weight).go();
+}
+
 hf_status hf_broadcast(hf_group* group, void* buffer, uint64_t count, hf_dtype dtype, int32_t root,
                        hf_work** work) {
   Call call(Collective::kBroadcast, group, dtype, work);
@@ -168,6 +182,15 @@ hf_status hf_reduce_scatter(hf_group* group, const void* input, void* output, ui
   call.request.input = call.equal(input, count);
   call.request.output = call.one(output, count);
   return call.reduces(op).go();
+}
+
+hf_status hf_reduce_scatter_weighted(hf_group* group, const void* input, void* output,
+                                     uint64_t count, hf_dtype dtype, double weight,
+                                     hf_work** work) {
+  Call call(Collective::kReduceScatter, group, dtype, work);
+  call.request.input = call.equal(input, count);
+  call.request.output = call.one(output, count);
+  return call.weighs(weight).go();
 }
 
 hf_status hf_reduce_scatterv(hf_group* group, const void* input, void* output,

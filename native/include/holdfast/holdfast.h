@@ -258,6 +258,12 @@ const char* hf_group_transport(const hf_group* group, int32_t rank);
 /* `output`: the elements of all ranks, combined by `op`, one by one; the same bits on all. */
 hf_status hf_all_reduce(hf_group* group, const void* input, void* output, uint64_t count,
                         hf_dtype dtype, hf_op op, hf_work** work);
+/* The average by weights, of floating elements: the sum of weight times input over the sum of the
+ * weights, in each part of the result of exactly the ranks that are in it, also after a loss.
+ * `weight`: how much this rank's input counts, finite and not negative; 0: nothing, whatever the
+ * input holds. Zeros, if no rank has a weight. */
+hf_status hf_all_reduce_weighted(hf_group* group, const void* input, void* output, uint64_t count,
+                                 hf_dtype dtype, double weight, hf_work** work);
 /* The buffer of `root` goes to all. */
 hf_status hf_broadcast(hf_group* group, void* buffer, uint64_t count, hf_dtype dtype, int32_t root,
                        hf_work** work);
@@ -273,6 +279,9 @@ hf_status hf_all_gatherv(hf_group* group, const void* input, void* output, const
 /* `input` holds size * count; rank r gets the blocks r of all ranks, combined by `op`. */
 hf_status hf_reduce_scatter(hf_group* group, const void* input, void* output, uint64_t count,
                             hf_dtype dtype, hf_op op, hf_work** work);
+/* The average by weights, as hf_all_reduce_weighted() has it. */
+hf_status hf_reduce_scatter_weighted(hf_group* group, const void* input, void* output,
+                                     uint64_t count, hf_dtype dtype, double weight, hf_work** work);
 /* counts[r] elements for rank r, one block after the other in `input`. */
 hf_status hf_reduce_scatterv(hf_group* group, const void* input, void* output,
                              const uint64_t* counts, hf_dtype dtype, hf_op op, hf_work** work);

@@ -145,6 +145,14 @@ def every_collective() -> None:
     two = floats(0, 0)
     check(LIB.hf_reduce_scatter(group, many, two, n(2), F32, SUM, None))
     assert list(two) == [rank * size] * 2
+    weighted, weight = floats(rank, rank), ctypes.c_double(rank)
+    check(LIB.hf_all_reduce_weighted(group, own, weighted, n(2), F32, weight, None))
+    mean = sum(r * r for r in range(size)) / (total - size)
+    assert all(abs(one - mean) < 1e-6 for one in weighted)
+    check(LIB.hf_reduce_scatter_weighted(group, many, two, n(2), F32, weight, None))
+    assert all(abs(one - rank) < 1e-6 for one in two)
+    below = ctypes.c_double(-2)
+    assert LIB.hf_all_reduce_weighted(group, own, weighted, n(2), F32, below, None) != OK
     given = floats(*[10.0 * rank + d for d in range(size)])
     got = floats(*[0.0] * size)
     check(LIB.hf_all_to_all(group, given, got, n(1), F32, None))
