@@ -37,6 +37,7 @@ class Group(Maps):
         codec: Codec | str | None = None,
         residual: Any = None,
         priority: int = 0,
+        weight: float | None = None,
     ) -> Work | None:
         """Reduce over all ranks, in place; every rank gets the same bits.
 
@@ -62,6 +63,11 @@ class Group(Maps):
         priority : int
             Of the ops under way, those of higher priority go first, piece by piece; the others
             still get a share. Orders what this rank does: ranks may give different ones.
+        weight : float, optional
+            With ``op="avg"`` and floating elements: how much this rank's array counts, 0 or more;
+            of all ranks, or of none. Each part of the result is the sum of weight times array over
+            the sum of the weights, of exactly the ranks that are in it, also when one is lost. At
+            0 an array counts nothing, whatever it holds; all at 0 give zeros.
 
         Returns
         -------
@@ -76,14 +82,15 @@ class Group(Maps):
             For arguments that cannot be used.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and not priority and self._under_way is None:
-            ended = self._run_plain("all_reduce", array, array, op, 0, atomic)
-            if ended is not None:
-                self._last = ended
-                return None
+        free = plain and weight is None and not priority and self._under_way is None
+        ended = self._run_plain("all_reduce", array, array, op, 0, atomic) if free else None
+        if ended is not None:
+            self._last = ended
+            return None
         request = self._request("all_reduce")
         block = request.array("array", array, written=True).block
         request.encode(codec, residual, [block])
+        request.weigh(weight, op)
         call = request.call(
             [block], [block], op=op, timeout=timeout, atomic=atomic, priority=priority
         )
@@ -136,11 +143,10 @@ class Group(Maps):
             As in :meth:`all_reduce`, and so are the errors.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and not priority and self._under_way is None:
-            ended = self._run_plain("broadcast", array, array, "sum", root)
-            if ended is not None:
-                self._last = ended
-                return None
+        free = plain and not priority and self._under_way is None
+        if free and (ended := self._run_plain("broadcast", array, array, "sum", root)) is not None:
+            self._last = ended
+            return None
         request = self._request("broadcast")
         text = codec_text(codec)
         written = self._rank != root or not (text == "" or is_lossless(text))
@@ -159,6 +165,7 @@ class Group(Maps):
         codec: Codec | str | None = None,
         residual: Any = None,
         priority: int = 0,
+        weight: float | None = None,
     ) -> Work | None:
         """Reduce over all ranks; rank r gets block r.
 
@@ -168,19 +175,19 @@ class Group(Maps):
             Block r of the result.
         input : array or sequence of arrays
             `size` blocks, as one array (of `size` times the output's elements) or as a sequence.
-        op, async_op, timeout, codec, residual, priority
+        op, async_op, timeout, codec, residual, priority, weight
             As in :meth:`all_reduce`.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and not priority and self._under_way is None:
-            ended = self._run_plain("reduce_scatter", input, output, op)
-            if ended is not None:
-                self._last = ended
-                return None
+        free = plain and weight is None and not priority and self._under_way is None
+        if free and (ended := self._run_plain("reduce_scatter", input, output, op)) is not None:
+            self._last = ended
+            return None
         request = self._request("reduce_scatter")
         own = request.array("output", output, written=True)
         blocks = request.blocks("input", input, own, written=False)
         request.encode(codec, residual, blocks)
+        request.weigh(weight, op)
         call = request.call(blocks, [own.block], op=op, timeout=timeout, priority=priority)
         return self._go(request, call, async_op)
 
@@ -211,11 +218,10 @@ class Group(Maps):
             and `output` counts for nothing; ``"zero"``: zeros. Default: the option `on_hole`.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and on_hole is None and not priority and self._under_way is None:
-            ended = self._run_plain("all_gather", input, output)
-            if ended is not None:
-                self._last = ended
-                return None
+        free = plain and on_hole is None and not priority and self._under_way is None
+        if free and (ended := self._run_plain("all_gather", input, output)) is not None:
+            self._last = ended
+            return None
         request = self._request("all_gather")
         own = request.array("input", input)
         blocks = request.blocks("output", output, own, written=True)
@@ -254,11 +260,10 @@ class Group(Maps):
         equal = input_splits is None and output_splits is None
         plain = not async_op and timeout is None and codec is None and residual is None
         plain = plain and equal and on_hole is None
-        if plain and not priority and self._under_way is None:
-            ended = self._run_plain("all_to_all", input, output)
-            if ended is not None:
-                self._last = ended
-                return None
+        free = plain and not priority and self._under_way is None
+        if free and (ended := self._run_plain("all_to_all", input, output)) is not None:
+            self._last = ended
+            return None
         request = self._request("all_to_all")
         source = request.array("input", input)
         target = request.array("output", output, written=True)

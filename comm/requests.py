@@ -49,6 +49,7 @@ class Request:
     codec: str = ""
     residual: list[int] = field(default_factory=list)
     gaps: list[_core.Gap] = field(default_factory=list)
+    weight: float | None = None
 
     def refuse(self, what: str, accepted: str) -> ConfigError:
         """Return the error that names op, group, rank, what is wrong, and what is accepted."""
@@ -210,6 +211,27 @@ class Request:
         run = self._in_one_run(taken, written=True)
         self.residual = [address for address, _ in run.split(counts)]
 
+    def weigh(self, weight: float | None, op: str) -> None:
+        """Take the weight of this rank's input, which goes with an average alone.
+
+        Parameters
+        ----------
+        weight : float or None
+            None: as that of any rank.
+        op : str
+            How to reduce.
+        """
+        if weight is None:
+            return
+        try:
+            self.weight = float(weight)
+        except (TypeError, ValueError, OverflowError):
+            self.weight = math.nan
+        if not (math.isfinite(self.weight) and self.weight >= 0):
+            raise self.refuse(f"weight = {weight!r}", "a finite number, 0 or more; None: no weight")
+        if op != "avg":
+            raise self.refuse(f"weight = {weight!r} with op = {op!r}", 'op = "avg"')
+
     def call(
         self,
         input: list[Block],
@@ -284,4 +306,5 @@ class Request:
             residual=self.residual,
             priority=priority,
             on_hole=on_hole or "",
+            weight=self.weight,
         )

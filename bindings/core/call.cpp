@@ -1,5 +1,6 @@
 #include "call.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -52,6 +53,7 @@ OpRequest to_request(const Call& call) {
   request.how.at_entrance = call.at_entrance;
   request.equal_blocks = call.equal_blocks;
   request.priority = call.priority;
+  request.weight = call.weight;
   if (!call.on_hole.empty()) request.on_hole = hole_from_name(call.on_hole);
   for (const std::uintptr_t address : call.residual) {
     request.residual.push_back(reinterpret_cast<float*>(address));
@@ -68,7 +70,8 @@ void bind_call(nb::module_& m) {
       [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
          Blocks output, int root, int peer, std::uint32_t tag, double timeout_s, bool atomic,
          bool at_entrance, bool equal_blocks, std::string codec,
-         std::vector<std::uintptr_t> residual, int priority, std::string on_hole) {
+         std::vector<std::uintptr_t> residual, int priority, std::string on_hole,
+         std::optional<double> weight) {
         new (self) Call{std::move(collective),
                         std::move(dtype),
                         std::move(op),
@@ -84,12 +87,13 @@ void bind_call(nb::module_& m) {
                         std::move(codec),
                         std::move(residual),
                         priority,
-                        std::move(on_hole)};
+                        std::move(on_hole),
+                        weight};
       },
       "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,
       "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false, "at_entrance"_a = false,
       "equal_blocks"_a = false, "codec"_a = "", "residual"_a = std::vector<std::uintptr_t>(),
-      "priority"_a = 0, "on_hole"_a = "");
+      "priority"_a = 0, "on_hole"_a = "", "weight"_a = nb::none());
 }
 
 }  // namespace holdfast::bindings

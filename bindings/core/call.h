@@ -41,6 +41,7 @@ struct Call {
   std::vector<std::uintptr_t> residual;  // one per input block; empty: none
   int priority;
   std::string on_hole;  // "raise" or "zero"; empty: the group's
+  std::optional<double> weight;
 };
 
 comm::OpRequest to_request(const Call& call);

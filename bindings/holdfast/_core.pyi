@@ -94,6 +94,7 @@ class Call:
         residual: Sequence[int] = (),
         priority: int = 0,
         on_hole: str = "",
+        weight: float | None = None,
     ) -> None: ...
 
 class Work:
