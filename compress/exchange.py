@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from holdfast.compress.options import require
+from holdfast.compress.weighted_mean import checked_weight, weighted_mean
 from holdfast.errors import ConfigError, Unsupported
 
 # Rows of ranks that are away are zeros: they are parts of averages, which go on without them.
@@ -59,7 +60,9 @@ class Exchange(Protocol):
         """
         ...
 
-    def mean(self, tensor: torch.Tensor, codec: str | None = None) -> Pending:
+    def mean(
+        self, tensor: torch.Tensor, codec: str | None = None, weight: float | None = None
+    ) -> Pending:
         """Average a contiguous tensor in place; the same bits on all ranks.
 
         Parameters
@@ -68,6 +71,9 @@ class Exchange(Protocol):
             Floating; its shape is the same on all ranks.
         codec : str, optional
             A wire format; None: the tensor's own dtype.
+        weight : float, optional
+            How much this rank's tensor counts, 0 or more; all ranks give one, or none does. 0:
+            nothing, whatever the tensor holds; where all are 0, the average is zeros.
 
         Returns
         -------
@@ -201,8 +207,12 @@ class Alone:
         """There is nobody else."""
         require(tuple(members) == (0,), "members", tuple(members), "(0,)")
 
-    def mean(self, tensor: torch.Tensor, codec: str | None = None) -> Pending:
-        """Leave it as it is."""
+    def mean(
+        self, tensor: torch.Tensor, codec: str | None = None, weight: float | None = None
+    ) -> Pending:
+        """Leave it as it is; with a weight of 0, zeros."""
+        if checked_weight(weight) == 0:
+            tensor.zero_()
         return Done()
 
     def sum(self, tensor: torch.Tensor) -> Pending:
@@ -276,8 +286,14 @@ class ProcessGroupExchange:
         )
         self._members = ranks
 
-    def mean(self, tensor: torch.Tensor, codec: str | None = None) -> Pending:
+    def mean(
+        self, tensor: torch.Tensor, codec: str | None = None, weight: float | None = None
+    ) -> Pending:
         """Average in place.
+
+        With a weight the tensor is multiplied by it, summed up, and divided by the sum of the
+        weights, which an op of its own adds up: whoever is lost between the two is in one of them
+        only, where `GroupExchange` has each part divided by the weights that are in it.
 
         Raises
         ------
@@ -290,6 +306,8 @@ class ProcessGroupExchange:
                 "an exchange= that has the codec, or leave it out"
             )
         group = self._started()
+        if (counts := checked_weight(weight)) is not None:
+            return weighted_mean(self, tensor, counts)
         if dist.get_backend(group) in _AVERAGING:
             return self._begun(dist.all_reduce(tensor, dist.ReduceOp.AVG, group, async_op=True))
         work = self._begun(dist.all_reduce(tensor, dist.ReduceOp.SUM, group, async_op=True))

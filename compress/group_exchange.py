@@ -26,7 +26,9 @@ class GroupExchange:
     def __init__(self, group: Any) -> None:
         self._group = group
         self._members: tuple[int, ...] | None = None
-        self._has_codecs = "codec" in inspect.signature(group.all_reduce).parameters
+        taken = inspect.signature(group.all_reduce).parameters
+        self._has_codecs = "codec" in taken
+        self._has_weights = "weight" in taken
 
     @property
     def rank(self) -> int:
@@ -60,21 +62,27 @@ class GroupExchange:
         require(self.rank in ranks, "members", ranks, f"this rank ({self.rank}) among them")
         self._members = ranks
 
-    def mean(self, tensor: torch.Tensor, codec: str | None = None) -> Pending:
-        """Average in place over the ranks that are in it.
+    def mean(
+        self, tensor: torch.Tensor, codec: str | None = None, weight: float | None = None
+    ) -> Pending:
+        """Average in place over the ranks that are in it, by their weights if they give any.
 
         Raises
         ------
         Unsupported
-            With a codec, where the group has none.
+            With a codec or a weight, where the group has none.
         """
-        if codec is None:
-            return self._begun(self._group.all_reduce(tensor, op="avg", async_op=True))
-        if not self._has_codecs:
-            raise Unsupported(
-                f"codec = {codec!r}: this group sends tensors as they are; leave it out"
-            )
-        return self._begun(self._group.all_reduce(tensor, op="avg", codec=codec, async_op=True))
+        extra: dict[str, Any] = {}
+        for name, value, known in (
+            ("codec", codec, self._has_codecs),
+            ("weight", weight, self._has_weights),
+        ):
+            if value is None:
+                continue
+            if not known:
+                raise Unsupported(f"{name} = {value!r}: this group has no {name}s; leave it out")
+            extra[name] = value
+        return self._begun(self._group.all_reduce(tensor, op="avg", async_op=True, **extra))
 
     def sum(self, tensor: torch.Tensor) -> Pending:
         """Add up in place."""

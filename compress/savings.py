@@ -66,10 +66,14 @@ class CountedExchange:
         if count := sum(map(_bytes, tensors)):
             _layer_metrics.saving(self._method, self._averaged(count), 0)
 
-    def mean(self, tensor: torch.Tensor, codec: str | None = None) -> Pending:
+    def mean(
+        self, tensor: torch.Tensor, codec: str | None = None, weight: float | None = None
+    ) -> Pending:
         """Average in place; counted before the codec."""
         self._sends(self._averaged(_bytes(tensor)))
-        return self.inner.mean(tensor, codec)
+        if weight is None:
+            return self.inner.mean(tensor, codec)
+        return self.inner.mean(tensor, codec, weight)
 
     def sum(self, tensor: torch.Tensor) -> Pending:
         """Add up in place."""

@@ -49,9 +49,11 @@ class Counted(compress.ProcessGroupExchange):
         self.group = group
         self.sent = 0
 
-    def mean(self, tensor: torch.Tensor, codec: str | None = None) -> compress.Pending:
+    def mean(
+        self, tensor: torch.Tensor, codec: str | None = None, weight: float | None = None
+    ) -> compress.Pending:
         self.sent += tensor.numel() * tensor.element_size()
-        return super().mean(tensor, codec)
+        return super().mean(tensor, codec, weight)
 
     def coded(
         self, tensor: torch.Tensor, codec: str, owed: torch.Tensor | None

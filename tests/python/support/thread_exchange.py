@@ -13,6 +13,7 @@ from typing import TypeVar
 import torch
 
 from holdfast.compress import Alone
+from holdfast.compress.weighted_mean import weighted_mean
 
 _LIMIT_S = 60.0
 T = TypeVar("T")
@@ -66,7 +67,12 @@ class ThreadExchange:
         tensor.copy_(total)
         return _Done()
 
-    def mean(self, tensor: torch.Tensor, codec: str | None = None) -> _Done:
+    def mean(
+        self, tensor: torch.Tensor, codec: str | None = None, weight: float | None = None
+    ) -> _Done:
+        if weight is not None:
+            weighted_mean(self, tensor, weight).wait()
+            return _Done()
         self.sum(tensor)
         tensor.div_(len(self.members))
         return _Done()
