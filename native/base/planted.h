@@ -17,6 +17,8 @@ enum class Planted {
   kIgnoreBallot,      // members accept proposals of coordinators that are outranked
   kLateStop,          // a boundary does not stop the groups
   kSpendUncoded,      // a residual counts as sent where a repair went without it
+  kPlainRepair,       // what is reduced again of an average by weights counts all ranks alike
+  kWeighServed,       // what is served of an average by weights is weighed again
   kLeaveAtOnce,       // a leaving member does not wait until others have its results
   kMixUncoded,        // a repair takes a giver's data as it is, though others hold it encoded
   kShareAlone,        // a member shares memory though other members cannot

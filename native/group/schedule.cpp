@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
 #include "comm/schedule/builder.h"
 
 namespace holdfast::group {
@@ -78,8 +79,9 @@ class Repair {
     if (t.from == self_) {
       if (source.count == 0) return;
       // What is served of a result is no input: it is not weighed again.
-      const comm::Slot slot = t.from_input ? Builder::input(chunk(source, {nullptr, 0}))
-                                           : Builder::output(chunk({nullptr, 0}, source));
+      const bool as_input = t.from_input || is_planted(Planted::kWeighServed);
+      const comm::Slot slot = as_input ? Builder::input(chunk(source, {nullptr, 0}))
+                                       : Builder::output(chunk({nullptr, 0}, source));
       return builder_.send(dense(t.to), slot);
     }
     if (target.count == 0) return;

@@ -49,6 +49,18 @@ Scenario any(std::uint64_t seed) { return make_scenario(seed); }
 
 Scenario calm(std::uint64_t seed) { return small_world(seed, 3 + static_cast<int>(seed % 3)); }
 
+// A rank dies in the middle of a step's first ops.
+Scenario cut_short(std::uint64_t seed) {
+  Scenario s = calm(seed);
+  s.elements = 60;
+  s.hosts = 2;
+  const auto ranks = static_cast<std::uint64_t>(s.ranks);
+  const int step = static_cast<int>(seed / 3 % 4);
+  s.faults = {at_step(FaultKind::kCrash, step, static_cast<int>(seed / 12 % ranks), 0, {})};
+  s.faults[0].at = microseconds(seed * 37 % 1500);
+  return s;
+}
+
 Scenario calm_flat(std::uint64_t seed) {
   Scenario s = calm(seed);
   s.flat = true;
@@ -409,6 +421,8 @@ constexpr Row kRows[] = {
     {Planted::kIgnoreBallot, "ignore ballot", duel, 300},
     {Planted::kLateStop, "late stop", two_come_back, 300},
     {Planted::kSpendUncoded, "spend uncoded", any, 300},
+    {Planted::kPlainRepair, "plain repair", cut_short, 600},
+    {Planted::kWeighServed, "weigh served", cut_short, 2000},
     {Planted::kLeaveAtOnce, "leave at once", partings, 600},
     {Planted::kMixUncoded, "mix uncoded", any, 300},
     {Planted::kShareAlone, "share alone", cramped, 100},

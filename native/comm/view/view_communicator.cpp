@@ -146,7 +146,7 @@ void ViewCommunicator::make_run(ActiveOp& active, const Plan& plan) {
   if (plan.way == Way::kRepair) {
     const auto& [schedule, layout, reduces] = *active.launch.repair;
     const FusedSchedule fused(schedule);
-    if (request.weight && reduces) {
+    if (request.weight && reduces && !is_planted(Planted::kPlainRepair)) {
       active.run = runs_.make_weighed(request, fused, layout, sequence, signature);
     } else {
       active.run = runs_.make(request, fused, layout, sequence, signature);
