@@ -6,7 +6,7 @@
 // a loss reduce again is a run of its own, so that every part of a result is divided by the weights
 // of exactly those whose data it has.
 // Thread: only the holder of the runtime.
-// Why: docs/decisions/0176-weights-are-agreed-in-the-run.md
+// Why: docs/decisions/0177-weights-are-agreed-in-the-run.md
 #pragma once
 
 #include <memory>

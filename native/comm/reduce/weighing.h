@@ -4,7 +4,7 @@
 // are no larger than those of a plain average, whatever weights count.
 //
 // Scalar code for all instruction levels, whose bits it therefore has: the memory's speed.
-// Why: docs/decisions/0176-weights-are-agreed-in-the-run.md
+// Why: docs/decisions/0177-weights-are-agreed-in-the-run.md
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@
 namespace holdfast::comm {
 
 inline constexpr std::uint16_t kFrameMagic = 0x4648;  // "HF"
-inline constexpr std::uint8_t kProtocolVersion = 18;
+inline constexpr std::uint8_t kProtocolVersion = 19;
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 // Bounds what one frame may make a receiver buffer or a small op wait for.
 inline constexpr std::uint32_t kMaxFramePayload = 512 * 1024;

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; existing ones stay. */
-#define HF_ABI_VERSION 15
+#define HF_ABI_VERSION 16
 
 /* How a call ended. hf_status_name() gives the name of Python's exception. */
 typedef enum hf_status {
