@@ -204,6 +204,7 @@ struct PacedPath {
   double loss = 0;             // part of what is sent, beside what finds no room
   double behind_s = 0;         // a queue of the other direction
   double eager = 2;
+  bool is_still = false;
   Instant now{std::chrono::seconds(1)};
   double waits = 0;
   double arrived = 0;
@@ -214,7 +215,7 @@ struct PacedPath {
     for (int i = 0; i < looks; ++i) {
       const double bound = pace.rate() > 0 ? static_cast<double>(pace.rate()) : eager * carries;
       const double sent = std::min(bound, eager * carries) * kLook;
-      const double carried = std::min(waits + sent, carries * kLook);
+      const double carried = is_still ? 0 : std::min(waits + sent, carries * kLook);
       const double dropped = std::max(0.0, waits + sent - carried - queue) + loss * sent;
       waits = std::min(queue, waits + sent - carried);
       arrived += carried;
@@ -258,6 +259,23 @@ TEST_CASE("a path that changes is followed, and one that loses packets is not bo
   PathPace unbound;
   lossy.run(unbound, 400);
   CHECK(unbound.rate() == 0);
+}
+
+TEST_CASE("an outage says nothing of what a path carries") {
+  PacedPath path;
+  PathPace pace;
+  path.run(pace, 400);
+  for (int outage = 0; outage < 10; ++outage) {
+    path.is_still = true;
+    path.waits = path.queue;
+    // The kernel's probes go again.
+    for (int i = 0; i < 8 + outage; ++i, path.again += 3000) path.run(pace, 1);
+    path.is_still = false;
+    path.again += 120'000;
+    path.run(pace, 8);
+    CHECK(static_cast<double>(pace.rate()) > 0.8 * path.carries);
+    path.run(pace, 40);
+  }
 }
 
 TEST_CASE("a queue of the other direction does not starve this one") {

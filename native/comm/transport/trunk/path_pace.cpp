@@ -31,7 +31,8 @@ constexpr int kStands = 32;
 }  // namespace
 
 void PathPace::look(const PaceLook& look) {
-  if (!look.busy || !measures_) return begin(look);
+  if (!look.busy) return pause(look);
+  if (!measures_) return begin(look);
   const Duration passed = look.now - since_;
   const Duration queue = std::max(kQueue, look.least_round_trip / kQueueShare);
   const bool queued = look.round_trip > look.least_round_trip + queue;
@@ -40,6 +41,7 @@ void PathPace::look(const PaceLook& look) {
   const bool early = queued && rate_ == 0 && passed >= whole / 2;
   if (passed < whole && !early) return;
   const std::uint64_t arrived = look.arrived - arrived_from_;
+  if (arrived == 0) return pause(look);
   const std::uint64_t again = look.sent_again - again_from_;
   const double seconds = std::chrono::duration<double>(passed).count();
   const auto rate = static_cast<std::uint64_t>(static_cast<double>(arrived) / seconds);
@@ -56,13 +58,18 @@ void PathPace::look(const PaceLook& look) {
 }
 
 void PathPace::begin(const PaceLook& look) {
-  measures_ = look.busy;
+  measures_ = true;
   since_ = look.now;
   arrived_from_ = look.arrived;
   again_from_ = look.sent_again;
-  if (look.busy) return;
+}
+
+// What an outage has lost says nothing of a queue.
+void PathPace::pause(const PaceLook& look) {
+  begin(look);
+  measures_ = look.busy;
   last_ = 0;
-  calm_ = 0;  // what an outage has lost says nothing of a queue
+  calm_ = 0;
 }
 
 void PathPace::judge(std::uint64_t rate, bool queued, bool overflows) {
@@ -76,7 +83,8 @@ void PathPace::judge(std::uint64_t rate, bool queued, bool overflows) {
       rate_ = std::max(rate_, carried - carried / kBelow);
     }
   } else if (overflows) {
-    bound(std::max(rate, rate_ / 2));
+    // An outage may have begun meanwhile.
+    bound(std::max({rate, last, rate_ / 2}));
   } else if (rate > rate_ - rate_ / 4 && (!queued || calm_ > kStands)) {
     const bool faster = !queued && rate_ > carried_ + carried_ / kBelow;
     const int steps = faster ? std::min(kLongestStep, 1 + calm_ / kStepGrowth) : 1;

@@ -32,6 +32,7 @@ class PathPace {
 
  private:
   void begin(const PaceLook& look);
+  void pause(const PaceLook& look);
   void bound(std::uint64_t carried);
   void judge(std::uint64_t rate, bool queued, bool overflows);
 
