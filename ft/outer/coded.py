@@ -16,10 +16,12 @@ import torch
 from holdfast import _core
 from holdfast.compress.codec import is_lossless
 from holdfast.compress.exchange import Exchange, Pending
+from holdfast.compress.weighted_mean import checked_weight
 
 # One byte in front of a frame says that somebody has sent it: the rows of ranks that are away are
-# zeros, and so may a frame be.
+# zeros, and so may a frame be. The weight follows, as float64.
 _MARK = 1
+_HEAD = _MARK + 8
 
 
 class CodedExchange:
@@ -53,14 +55,21 @@ class CodedExchange:
         """Take note of who is there."""
         self.inner.regroup(members)
 
-    def mean(self, tensor: torch.Tensor, codec: str | None = None) -> Pending:
+    def mean(
+        self, tensor: torch.Tensor, codec: str | None = None, weight: float | None = None
+    ) -> Pending:
         """Average in place; with a lossy codec by frames, in float32."""
         # A lossless frame's length is known after it is made, and a row's before.
         if codec is None or is_lossless(codec):
-            return self.inner.mean(tensor)
+            return self.inner.mean(tensor, None, weight)
+        counts = checked_weight(weight)
+        if counts == 0:
+            tensor.zero_()
         values = tensor.detach().to("cpu", torch.float32).numpy()
         frame = torch.from_numpy(np.asarray(_core.encode(codec, values)))
-        own = torch.cat([torch.ones(_MARK, dtype=torch.uint8), frame]).to(tensor.device)
+        share = torch.tensor([1.0 if counts is None else counts], dtype=torch.float64)
+        mark = torch.ones(_MARK, dtype=torch.uint8)
+        own = torch.cat([mark, share.view(torch.uint8), frame]).to(tensor.device)
         rows = torch.zeros(self.size, own.numel(), dtype=torch.uint8, device=tensor.device)
         return _Frames(self.inner.gather(rows, own), rows, own, codec, tensor)
 
@@ -90,10 +99,11 @@ class _Frames:
     def wait(self) -> None:
         self.pending.wait()
         total = torch.zeros(self.tensor.numel(), dtype=torch.float32)
-        count = 0
+        count = 0.0
         for row in self.rows.cpu():
             if row[0]:
-                frame = row[_MARK:].numpy()
-                total += torch.from_numpy(_core.decode(self.codec, frame, total.numel()))
-                count += 1
-        self.tensor.copy_(total.div_(max(1, count)).view(self.tensor.shape))
+                share = float(row[_MARK:_HEAD].clone().view(torch.float64))
+                values = _core.decode(self.codec, row[_HEAD:].numpy(), total.numel())
+                total.add_(torch.from_numpy(values), alpha=share)
+                count += share
+        self.tensor.copy_(total.div_(count or 1.0).view(self.tensor.shape))

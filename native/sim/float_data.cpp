@@ -99,6 +99,7 @@ comm::OpRequest FloatData::request() {
 // order, or to the last bit in theirs.
 bool FloatData::is_sum_of(float value, std::uint64_t element, const std::vector<int>& ranks) const {
   std::vector<double> weights;
+  weights.reserve(ranks.size());
   for (const int rank : ranks) weights.push_back(op_.weighted ? weight(rank) : 1);
   const double most = *std::max_element(weights.begin(), weights.end());
   float folded = 0;

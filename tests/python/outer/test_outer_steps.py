@@ -140,6 +140,20 @@ def test_members_count_by_their_samples_and_odd_ones_not_at_all(codec):
         torch.testing.assert_close(one.value, want, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("codec", [None, "int8"])
+def test_a_coded_mean_takes_weights(codec):
+    def program(exchange: ThreadExchange) -> torch.Tensor:
+        mine = noise(exchange.rank, dtype=torch.float32)
+        if exchange.rank == 2:
+            mine[0] = float("nan")
+        CodedExchange(exchange).mean(mine, codec, (1.0, 3.0, 0.0)[exchange.rank]).wait()
+        return mine
+
+    want = (noise(0, dtype=torch.float32) + 3 * noise(1, dtype=torch.float32)) / 4
+    for found in run(3, program):
+        torch.testing.assert_close(found, want, rtol=0.05, atol=0.05)
+
+
 def test_where_nobody_has_a_weight_the_mean_is_empty():
     def program(exchange: ThreadExchange) -> mean.Mean:
         mine = torch.full((4,), float("inf"))
