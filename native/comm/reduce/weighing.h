@@ -18,10 +18,10 @@
 
 namespace holdfast::comm {
 
-// dst[i] = src[i] * by, rounded once to the dtype; by 0 gives 0, whatever src holds, and by 1 gives
-// the bits of src. dst may be the same memory as src.
+// dst[i] = src[i] * by, rounded to the dtype, and to float32 first where that is narrower; by 0
+// gives 0, whatever src holds, and by 1 gives the bits of src. dst may be the same memory as src.
 using ScaleKernel = void (*)(void* dst, const void* src, std::uint64_t count, double by);
-// data[i] = data[i] / total, rounded once.
+// data[i] = data[i] / total, rounded likewise.
 using ShareKernel = void (*)(void* data, std::uint64_t count, double total);
 
 // Whether averages of such elements can be weighted: floats of up to 8 bytes, and complex numbers
