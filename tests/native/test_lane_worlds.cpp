@@ -75,7 +75,7 @@ constexpr LaneRow kLaneRows[] = {
     {Planted::kConfirmAhead, "confirm what has not come", 200},
     {Planted::kEarlyGoodbye, "a goodbye that overtakes", 30'000},
     {Planted::kNoSurplus, "both end lanes that are too many", 2'000},
-    {Planted::kKeepStalled, "keep what a stalled lane carries", 2'000},
+    {Planted::kKeepStalled, "keep what a stalled lane carries", 200},
 };
 
 std::optional<std::uint64_t> caught_by(const LaneRow& row) {
