@@ -68,7 +68,7 @@ class CO2(Overlapped):
     References
     ----------
     Sun et al., "CO2: Efficient distributed training with full communication-computation overlap",
-    ICLR 2024, arXiv:2401.16265: Algorithm 1; penalty and clip, section 3.
+    ICLR 2024, arXiv:2401.16265: staleness gap penalty, outer momentum clipping.
     """
 
     method: ClassVar[str] = "CO2"

@@ -47,9 +47,9 @@ def norm(flat: torch.Tensor) -> float:
 def staleness(moved: float, progress: float) -> float:
     """Return CO2's staleness gap: by how many lengths of the progress its ground has moved.
 
-    CO2, arXiv:2401.16265, section 3.2, divides the outer step by the gap. Here the gap is measured:
-    1 when the shared parameters are where the progress began, and 1 more for each length of the
-    progress that they have moved since.
+    CO2, arXiv:2401.16265, divides the outer step by its gap. This one is measured: 1 when the
+    shared parameters are where the progress began, and 1 more for each length of the progress that
+    they have moved since.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def staleness(moved: float, progress: float) -> float:
 def clip(momentum: torch.Tensor, limit: float) -> float:
     """Shorten the outer momentum to a limit, in place, and return its norm before.
 
-    CO2, arXiv:2401.16265, section 3.3.
+    CO2, arXiv:2401.16265: outer momentum clipping.
 
     Parameters
     ----------
