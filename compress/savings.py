@@ -7,12 +7,13 @@ rank, or a row that everybody gets, costs p - 1 rows. Both sides of the comparis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 
 from holdfast import _layer_metrics
 from holdfast.compress.exchange import Exchange, Pending
+from holdfast.compress.forwarding import Forwarding
 
 
 def method_of(thing: object) -> str:
@@ -27,7 +28,7 @@ def method_of(thing: object) -> str:
     return next(own, "other")
 
 
-class CountedExchange:
+class CountedExchange(Forwarding):
     """An exchange whose ops are counted under the name of a method.
 
     Parameters
@@ -39,27 +40,8 @@ class CountedExchange:
     """
 
     def __init__(self, exchange: Exchange, method: str) -> None:
-        self.inner = exchange
+        super().__init__(exchange)
         self._method = method
-
-    @property
-    def rank(self) -> int:
-        """This process's number in the group."""
-        return self.inner.rank
-
-    @property
-    def size(self) -> int:
-        """Ranks of the group, vacant ones included."""
-        return self.inner.size
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        """Ranks that have a member."""
-        return self.inner.members
-
-    def regroup(self, members: Sequence[int]) -> None:
-        """Take note of who is there."""
-        self.inner.regroup(members)
 
     def asked(self, tensors: Iterable[torch.Tensor]) -> None:
         """Count tensors whose average is wanted, as if they were sent as they are."""
@@ -71,25 +53,23 @@ class CountedExchange:
     ) -> Pending:
         """Average in place; counted before the codec."""
         self._sends(self._averaged(_bytes(tensor)))
-        if weight is None:
-            return self.inner.mean(tensor, codec)
-        return self.inner.mean(tensor, codec, weight)
+        return super().mean(tensor, codec, weight)
 
     def sum(self, tensor: torch.Tensor) -> Pending:
         """Add up in place."""
         self._sends(self._averaged(_bytes(tensor)))
-        return self.inner.sum(tensor)
+        return super().sum(tensor)
 
     def swap(self, received: torch.Tensor, sent: torch.Tensor) -> Pending:
         """Exchange rows."""
         rows = max(1, sent.shape[0])
         self._sends(_bytes(sent) // rows * (len(self.members) - 1))
-        return self.inner.swap(received, sent)
+        return super().swap(received, sent)
 
     def gather(self, rows: torch.Tensor, own: torch.Tensor) -> Pending:
         """Collect rows."""
         self._sends(_bytes(own) * (len(self.members) - 1))
-        return self.inner.gather(rows, own)
+        return super().gather(rows, own)
 
     def _sends(self, count: int) -> None:
         _layer_metrics.saving(self._method, 0, count)

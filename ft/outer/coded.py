@@ -7,7 +7,6 @@ frames to a member: fewer bytes than a plain all_reduce while the codec saves mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,8 @@ import torch
 
 from holdfast import _core
 from holdfast.compress.codec import is_lossless
-from holdfast.compress.exchange import Exchange, Pending
+from holdfast.compress.exchange import Pending
+from holdfast.compress.forwarding import Forwarding
 from holdfast.compress.weighted_mean import checked_weight
 
 # One byte in front of a frame says that somebody has sent it: the rows of ranks that are away are
@@ -24,7 +24,7 @@ _MARK = 1
 _HEAD = _MARK + 8
 
 
-class CodedExchange:
+class CodedExchange(Forwarding):
     """An exchange whose `mean` takes codecs.
 
     Parameters
@@ -32,28 +32,6 @@ class CodedExchange:
     inner : Exchange
         What carries the bytes.
     """
-
-    def __init__(self, inner: Exchange) -> None:
-        self.inner = inner
-
-    @property
-    def rank(self) -> int:
-        """This process's number in the group."""
-        return self.inner.rank
-
-    @property
-    def size(self) -> int:
-        """Ranks of the group, vacant ones included."""
-        return self.inner.size
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        """Ranks that have a member."""
-        return self.inner.members
-
-    def regroup(self, members: Sequence[int]) -> None:
-        """Take note of who is there."""
-        self.inner.regroup(members)
 
     def mean(
         self, tensor: torch.Tensor, codec: str | None = None, weight: float | None = None
@@ -72,18 +50,6 @@ class CodedExchange:
         own = torch.cat([mark, share.view(torch.uint8), frame]).to(tensor.device)
         rows = torch.zeros(self.size, own.numel(), dtype=torch.uint8, device=tensor.device)
         return _Frames(self.inner.gather(rows, own), rows, own, codec, tensor)
-
-    def sum(self, tensor: torch.Tensor) -> Pending:
-        """Add up in place."""
-        return self.inner.sum(tensor)
-
-    def swap(self, received: torch.Tensor, sent: torch.Tensor) -> Pending:
-        """Exchange rows."""
-        return self.inner.swap(received, sent)
-
-    def gather(self, rows: torch.Tensor, own: torch.Tensor) -> Pending:
-        """Collect rows."""
-        return self.inner.gather(rows, own)
 
 
 @dataclass(frozen=True, slots=True)
