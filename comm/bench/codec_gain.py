@@ -5,21 +5,14 @@ Predicted: by the link's constants, and by how fast this machine encodes.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from holdfast import _core
+from holdfast.comm import codec_speed
 from holdfast.comm.bench import report
 from holdfast.compress.codec import measured_dtype
-from holdfast.topology.codec_cost import CodecCost, break_even
+from holdfast.topology.codec_cost import break_even
 from holdfast.topology.link_fit import LinkModel, fit
-
-# Fits into the caches, as the pieces of an op do.
-_ELEMENTS = 1 << 16
-_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,40 +38,6 @@ class Gain:
             f"{wins}: frames of {self.ratio:.1%}, encodes {self.encode_gb_per_s:.1f} GB/s, "
             f"decodes {self.decode_gb_per_s:.1f} GB/s"
         )
-
-
-def measure(codec: str) -> CodecCost:
-    """Measure what a codec costs on this machine.
-
-    Parameters
-    ----------
-    codec : str
-        Its text.
-
-    Returns
-    -------
-    CodecCost
-        Of Gaussian numbers that are in the cache, bfloat16 for a codec that takes nothing else,
-        and else float32; the fastest of some runs.
-    """
-    dtype = measured_dtype(codec)
-    floats = np.random.default_rng(0).standard_normal(_ELEMENTS, dtype=np.float32)
-    values = (_core.encode("bf16", floats) if dtype == "bf16" else floats).view(np.uint8)
-    room = np.empty(4 * values.nbytes, np.uint8)
-    frame = room[: _core.encode_bytes(room, codec, values, dtype)].copy()
-    encode = _fastest(lambda: _core.encode_bytes(room, codec, values, dtype)) / values.nbytes
-    out = np.empty_like(values)
-    decode = _fastest(lambda: _core.decode_bytes(out, codec, frame, dtype)) / values.nbytes
-    return CodecCost(len(frame) / values.nbytes, encode, decode)
-
-
-def _fastest(call: Callable[[], object]) -> float:
-    best = float("inf")
-    for _ in range(_RUNS):
-        began = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - began)
-    return best
 
 
 def plain_seconds(ranks: int, size: int, table: str) -> tuple[str, float]:
@@ -117,7 +76,7 @@ def gain(ranks: int, codec: str, table: str) -> Gain:
     Gain
         For the table's links and this machine.
     """
-    cost = measure(codec)
+    cost = codec_speed.measure(codec)
     least = break_even(link_of(table), ranks, cost, lambda n: plain_seconds(ranks, n, table)[1])
     encode, decode = (round(1e-9 / rate, 1) for rate in (cost.encode, cost.decode))
     ratio = round(cost.ratio, 4)

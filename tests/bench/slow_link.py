@@ -27,8 +27,9 @@ from emulated_network import Network, Unavailable
 from ranks import finish, start_rank
 
 from holdfast import _core
-from holdfast.comm.bench.codec_gain import link_of, measure, plain_seconds
+from holdfast.comm.bench.codec_gain import link_of, plain_seconds
 from holdfast.comm.bench.plan_command import EMPTY
+from holdfast.comm.codec_speed import measure
 from holdfast.topology.codec_cost import break_even, coded_seconds
 from holdfast.topology.link_fit import LinkModel, fit
 
