@@ -95,7 +95,7 @@ class AsyncDiLoCo(Overlapped):
     delay : int, optional
         Local steps that an exchange has: 1 to `inner_steps`. Default: all of a round.
     codec : Codec or str, optional
-        What progress travels as.
+        What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
     outer : OuterOptimizer
         What becomes of the mean progress.
 

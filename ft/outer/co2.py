@@ -58,7 +58,7 @@ class CO2(Overlapped):
     delay : int, optional
         Local steps that an exchange has: 1 to `inner_steps`. Default: all of a round.
     codec : Codec or str, optional
-        What progress travels as.
+        What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
 
     Raises
     ------

@@ -29,7 +29,7 @@ class DiLoCo(Trainer):
     inner_steps : int
         Local steps of a round, the paper's H.
     codec : Codec or str, optional
-        What progress travels as.
+        What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
     outer : OuterOptimizer
         What becomes of the mean progress.
 

@@ -29,7 +29,7 @@ class LocalSGD(Trainer):
     inner_steps : int
         Local steps of a round.
     codec : Codec or str, optional
-        What progress travels as.
+        What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
 
     Raises
     ------

@@ -20,6 +20,10 @@ class OuterStep(NamedTuple):
     """Ranks whose progress was not finite, and counted for nothing."""
     length: float
     """Euclidean norm of the mean progress; of the mean parameters where those are averaged."""
+    codec: str | None = None
+    """What progress travels as now: what the exchange that began last does."""
+    why: str = ""
+    """Where the trainer has chosen it from a list, why."""
 
 
 def warn_of(ranks: Sequence[int], method: str, step: int) -> None:

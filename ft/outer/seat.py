@@ -19,8 +19,11 @@ from holdfast.compress.exchange import Exchange, ProcessGroupExchange
 from holdfast.compress.group_exchange import GroupExchange
 from holdfast.compress.savings import CountedExchange
 from holdfast.errors import ConfigError
+from holdfast.ft.outer import codec_list
+from holdfast.ft.outer.auto_exchange import AutoExchange
 from holdfast.ft.outer.coded import CodedExchange
 from holdfast.ft.outer.mean import Contributors, unknown
+from holdfast.ft.outer.rounds import Rounds
 
 
 class Seat(NamedTuple):
@@ -37,12 +40,35 @@ class Seat(NamedTuple):
         As the runtime spells it.
     contributors : callable
         Of what `exchange` begins.
+    auto : AutoExchange, optional
+        What chooses the codec; below `exchange`.
     """
 
     exchange: CountedExchange
     group: Any
     codec: str | None
     contributors: Contributors = unknown
+    auto: AutoExchange | None = None
+
+    def start(self, shared: dict[str, torch.Tensor], rounds: Rounds, counts: Sequence[int]) -> None:
+        """Begin a run; what of it is the same on all members is added to `shared`.
+
+        Parameters
+        ----------
+        shared : dict of str to torch.Tensor
+            What the trainer shares.
+        rounds : Rounds
+            The table.
+        counts : sequence of int
+            Elements, by fragment.
+        """
+        if self.auto is not None:
+            shared.update(self.auto.start(shared, rounds, counts))
+
+    @property
+    def told(self) -> tuple[str | None, str]:
+        """What progress travels as now, and why it does where that was chosen."""
+        return (self.codec, "") if self.auto is None else self.auto.told
 
     def advance(self, shared: Mapping[str, torch.Tensor], fresh: bool) -> View:
         """Pass a step boundary; who has come in has the others' shared state afterwards.
@@ -85,7 +111,7 @@ def take(group: Any, codec: Any, method: str) -> Seat:
     group : None, ProcessGroup, Group or Exchange
         None: torch's default process group.
     codec : Codec, str or None
-        What progress travels as.
+        What progress travels as, or what may be chosen.
     method : str
         Under which bytes are counted.
 
@@ -94,7 +120,15 @@ def take(group: Any, codec: Any, method: str) -> Seat:
     ConfigError
         Without a group, or for something else.
     """
-    text = codec_text(codec) or None
+    if not (codecs := codec_list.listed(codec)):
+        return _seat(group, codec_text(codec) or None, method)
+    text = codec_list.text_of(codecs)
+    seat = _seat(group, text, method)
+    auto = AutoExchange(seat.exchange.inner, codecs)
+    return seat._replace(exchange=CountedExchange(auto, method), auto=auto)
+
+
+def _seat(group: Any, text: str | None, method: str) -> Seat:
     if isinstance(group, Group):
         return Seat(CountedExchange(GroupExchange(group), method), group, text, _of_work)
     if group is None or isinstance(group, dist.ProcessGroup):

@@ -42,7 +42,7 @@ class StreamingDiLoCo(Trainer):
         The part of the local parameters in what is mixed, the paper's alpha. Default: 0.5 with a
         delay, else 0.
     codec : Codec or str, optional
-        What progress travels as.
+        What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
     outer : OuterOptimizer
         What becomes of the mean progress.
 

@@ -51,7 +51,7 @@ class Trainer:
     outer : OuterOptimizer
         What becomes of the mean progress.
     codec : Codec or str, optional
-        What progress travels as.
+        What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
     """
 
     method: ClassVar[str]
@@ -77,6 +77,7 @@ class Trainer:
         self._averages = is_average(outer) and self._seat.codec is None
         self.shared = shared.tensors(self._flats, rounds, outer)
         """What is the same on all members, for programs that sync or look at it."""
+        self._seat.start(self.shared, rounds, [flat.count for flat in self._flats])
         samples = torch.zeros(len(self._flats), dtype=torch.float64)
         self._own: dict[str, torch.Tensor] = {"samples": samples}
         self._flights: dict[int, _Flight] = {}
@@ -229,7 +230,8 @@ class Trainer:
         if not arrived.is_empty:
             self._outer_step(fragment, arrived)
         self._put(fragment)
-        self.last = OuterStep(self.steps, fragment, arrived.weights, arrived.not_finite, length)
+        told = (arrived.weights, arrived.not_finite, length, *self._seat.told)
+        self.last = OuterStep(self.steps, fragment, *told)
 
     # ---- ends, boundaries, newcomers -------------------------------------------------------------
 
