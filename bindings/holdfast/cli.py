@@ -18,6 +18,7 @@ from holdfast import (
     _info,
     _launcher,
     _mpi,
+    _plan,
     _relay,
     _secret,
     _simulate,
@@ -25,7 +26,6 @@ from holdfast import (
     _topology,
 )
 from holdfast.comm.bench import command as bench
-from holdfast.comm.bench import plan_command
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.ft.health import doctor, files_command, top, trace_command
 
@@ -115,10 +115,11 @@ _PARTS: tuple[tuple[str, _Part, str, str], ...] = (
     ),
     (
         "plan",
-        plan_command,
-        "which algorithm runs where, and why; measure which is fastest",
+        _plan,
+        "which algorithm runs where, and why; which trainer hides a distance",
         "Shows what a group runs for each collective and size: by the cost model, or by a table "
-        "of measurements, which --measure makes and the option plan uses.",
+        "of measurements, which --measure makes and the option plan uses. With --trainer: which "
+        "rounds and codec of holdfast.ft suit a model, its computation and the links.",
     ),
     (
         "topology",

@@ -25,10 +25,10 @@ from holdfast.topology.codec_cost import CodecCost
 from holdfast.topology.link_fit import LinkModel
 
 # Of the shortest round: what costs little, and what is too much of it.
-_LITTLE = 1.03
+LITTLE = 1.03
 _TOO_MUCH = 1.06
 # The part of the rate that larger frames may need; what others are chosen by.
-_RESERVE = 0.75
+RESERVE = 0.75
 _CAUTION = 0.8
 # By which factor two reports may differ and agree, and by which the room must have grown.
 _ALIKE = 1.3
@@ -241,7 +241,7 @@ def after(
         return state
     state = replace(state, is_proven=True, anchor=room if state.anchor < 0 else state.anchor)
     if room >= _GROWN * state.anchor:
-        chosen = _least_lossy(rounds_s(shape, listed, now.at(_RESERVE)))
+        chosen = _least_lossy(rounds_s(shape, listed, now.at(RESERVE)))
         if chosen < state.index:
             return State(chosen, number, room, False, None, state.index, now)
     return state
@@ -264,7 +264,7 @@ def _between(one: Report, other: Report) -> Report:
 
 def _least_lossy(rounds: Sequence[float]) -> int:
     shortest = min(rounds)
-    return next(index for index, seconds in enumerate(rounds) if seconds <= _LITTLE * shortest)
+    return next(index for index, seconds in enumerate(rounds) if seconds <= LITTLE * shortest)
 
 
 def told_of(state: State, shape: Shape, listed: Sequence[Listed]) -> str:
