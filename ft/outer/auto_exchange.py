@@ -107,8 +107,9 @@ class AutoExchange(Forwarding):
         rows = torch.zeros(self.size, len(own), dtype=torch.float64)
         rows[self.rank] = torch.tensor(own, dtype=rows.dtype)
         bits = rows.view(torch.int64).to(tensor.device)
-        table = flight.light.of(self.inner.sum(bits))
-        data = flight.data.of(super().mean(tensor, self._listed[index].codec, weight))
+        table = flight.light.of(self.inner.sum(bits), tensor.is_cpu)
+        data = super().mean(tensor, self._listed[index].codec, weight)
+        flight.data.of(data, tensor.is_cpu)
         self._flights[number] = flight
         self._blocked += self._clock() - now
         return _Chosen(self, number, flight, table, data, bits)
@@ -192,13 +193,14 @@ class _End:
         self._clock = clock
         self.at: float | None = None
 
-    def of(self, op: Pending) -> Pending:
+    def of(self, op: Pending, on_host: bool) -> Pending:
+        """Listen to an op. Futures of ops on a device end when those are enqueued."""
         inner: Any = op
         while (carried := getattr(inner, "pending", None)) is not None:
             inner = carried
         if (native := getattr(inner, "_native", None)) is not None:
             native.on_done(self.note)
-        elif (future := getattr(inner, "get_future", None)) is not None:
+        elif on_host and (future := getattr(inner, "get_future", None)) is not None:
             future().add_done_callback(lambda _: self.note())
         return op
 

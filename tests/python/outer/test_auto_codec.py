@@ -182,6 +182,16 @@ def test_a_resumed_run_goes_on_with_the_same_codec_and_the_bits_of_the_other():
     run(2, program)
 
 
+def test_a_state_of_another_list_is_refused():
+    def trainer_of(codec: str) -> ft.Trainer:
+        net = model()
+        return ft.DiLoCo(net, adam(net), Alone(), inner_steps=H, codec=codec)
+
+    state = trainer_of("auto(bf16,int4)").state_dict()
+    with pytest.raises(ConfigError, match=r"shared state.*auto\(bf16,int4"):
+        trainer_of(AUTO).load_state_dict(state)
+
+
 def test_one_member_alone_has_nothing_to_choose():
     net = model()
     trainer = ft.DiLoCo(net, adam(net), Alone(), inner_steps=H, codec=AUTO)
