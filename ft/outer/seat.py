@@ -20,7 +20,6 @@ from holdfast.compress.group_exchange import GroupExchange
 from holdfast.compress.savings import CountedExchange
 from holdfast.errors import ConfigError
 from holdfast.ft.outer.coded import CodedExchange
-from holdfast.ft.outer.mean import Contributors, unknown
 
 
 class Seat(NamedTuple):
@@ -35,14 +34,14 @@ class Seat(NamedTuple):
         backend ``holdfast``; None: its members never change.
     codec : str or None
         As the runtime spells it.
-    contributors : callable
-        Of what `exchange` begins.
+    native : bool
+        Whether the exchange is over Holdfast, whose averages take weights.
     """
 
     exchange: CountedExchange
     group: Any
     codec: str | None
-    contributors: Contributors = unknown
+    native: bool = False
 
     def advance(self, shared: Mapping[str, torch.Tensor], fresh: bool) -> View:
         """Pass a step boundary; who has come in has the others' shared state afterwards.
@@ -96,11 +95,12 @@ def take(group: Any, codec: Any, method: str) -> Seat:
     """
     text = codec_text(codec) or None
     if isinstance(group, Group):
-        return Seat(CountedExchange(GroupExchange(group), method), group, text, _of_work)
+        return Seat(CountedExchange(GroupExchange(group), method), group, text, True)
     if group is None or isinstance(group, dist.ProcessGroup):
         return _of_torch(group, text, method)
     if all(hasattr(group, name) for name in ("mean", "sum", "gather", "members")):
-        return Seat(CountedExchange(_with_codecs(group), method), None, text)
+        native = isinstance(group, GroupExchange)
+        return Seat(CountedExchange(_with_codecs(group), method), None, text, native)
     raise ConfigError(
         f"group = a {type(group).__name__}; accepted: None, a ProcessGroup, a holdfast.Group, or "
         "an Exchange of holdfast.compress"
@@ -115,27 +115,14 @@ def _of_torch(group: Any, codec: str | None, method: str) -> Seat:
             "for a single process"
         )
     group = dist.group.WORLD if group is None else group
-    plain = ProcessGroupExchange(group)
     if dist.get_backend(group) != "holdfast":
-        return Seat(CountedExchange(CodedExchange(plain), method), None, codec)
-    if codec is None:
-        return Seat(CountedExchange(plain, method), group, codec, _of_torchs_work)
-    return Seat(CountedExchange(_native(group), method), group, codec, _of_work)
-
-
-def _of_work(work: Any) -> tuple[int, ...]:
-    contributors: tuple[int, ...] = work.outcome.contributors
-    return contributors
-
-
-def _of_torchs_work(work: Any) -> tuple[int, ...]:
-    from holdfast.torch import outcome
-
-    return outcome(work).contributors
+        plain = CodedExchange(ProcessGroupExchange(group))
+        return Seat(CountedExchange(plain, method), None, codec)
+    return Seat(CountedExchange(_native(group), method), group, codec, True)
 
 
 def _native(group: Any) -> Exchange:
-    """Return the exchange over the group below a process group, which has codecs."""
+    """Return the exchange over the group below a process group, which has codecs and weights."""
     from holdfast import _core
     from holdfast.torch import backend_of
 

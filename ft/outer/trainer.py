@@ -95,7 +95,7 @@ class Trainer:
         self, fragment: int, sent: torch.Tensor, share: mean.Share
     ) -> mean.MeanUnderWay:
         own = self._seat
-        return mean.begin(own.exchange, sent, share, own.codec, own.contributors)
+        return mean.begin(own.exchange, sent, share, own.codec, own.native)
 
     def _put_own(self, fragment: int) -> None:
         """Put this member's part in, when its exchange has begun."""

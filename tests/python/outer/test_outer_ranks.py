@@ -62,6 +62,8 @@ CHURN = [
     ("each round: group_churn", "streaming, 3, 3", "begun"),
     ("raise", "eager, 2, 4", "begun"),
     ("raise", "sparse", "begun"),
+    ("raise", "diloco, int8", "begun"),
+    ("raise", "diloco", "0.003"),
 ]
 
 
