@@ -98,6 +98,8 @@ class AsyncDiLoCo(Overlapped):
         What progress travels as.
     outer : OuterOptimizer
         What becomes of the mean progress.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
 
     Raises
     ------
@@ -124,6 +126,7 @@ class AsyncDiLoCo(Overlapped):
         delay: int | None = None,
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
+        global_batch: int | None = None,
     ) -> None:
         require(mode in ("eager", "delayed"), "mode", mode, "'eager' or 'delayed'")
         chosen = outer or OuterNesterov()
@@ -137,7 +140,7 @@ class AsyncDiLoCo(Overlapped):
                     "whose steps add up; or take mode='delayed'"
                 )
             self._own_steps = chosen
-        super().__init__(model, inner, group, rounds, chosen, codec)
+        super().__init__(model, inner, group, rounds, chosen, codec, global_batch)
         for fragment, flat in enumerate(self._flats):
             for name, count in self._own_state(flat.count).items():
                 self._own[f"{name}/{fragment}"] = flat.zeros(count)

@@ -59,6 +59,8 @@ class CO2(Overlapped):
         Local steps that an exchange has: 1 to `inner_steps`. Default: all of a round.
     codec : Codec or str, optional
         What progress travels as.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
 
     Raises
     ------
@@ -87,11 +89,12 @@ class CO2(Overlapped):
         fragments: int = 1,
         delay: int | None = None,
         codec: Codec | str | None = None,
+        global_batch: int | None = None,
     ) -> None:
         require(clip is None or clip > 0, "clip", clip, "above 0, or None")
         rounds = overlapped_rounds(self.method, model, inner_steps, fragments, delay)
         self._step = OuterSGD(rate, momentum)
-        super().__init__(model, inner, group, rounds, self._step, codec)
+        super().__init__(model, inner, group, rounds, self._step, codec, global_batch)
         self._penalty = penalty
         self._clip = clip
         self.acted: Acted | None = None

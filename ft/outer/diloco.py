@@ -32,6 +32,8 @@ class DiLoCo(Trainer):
         What progress travels as.
     outer : OuterOptimizer
         What becomes of the mean progress.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
 
     Raises
     ------
@@ -55,6 +57,7 @@ class DiLoCo(Trainer):
         inner_steps: int = 50,
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
+        global_batch: int | None = None,
     ) -> None:
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
-        super().__init__(model, inner, group, rounds, outer or OuterNesterov(), codec)
+        super().__init__(model, inner, group, rounds, outer or OuterNesterov(), codec, global_batch)

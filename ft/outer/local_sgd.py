@@ -30,6 +30,8 @@ class LocalSGD(Trainer):
         Local steps of a round.
     codec : Codec or str, optional
         What progress travels as.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
 
     Raises
     ------
@@ -52,6 +54,7 @@ class LocalSGD(Trainer):
         *,
         inner_steps: int = 50,
         codec: Codec | str | None = None,
+        global_batch: int | None = None,
     ) -> None:
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
-        super().__init__(model, inner, group, rounds, OuterSGD(), codec)
+        super().__init__(model, inner, group, rounds, OuterSGD(), codec, global_batch)

@@ -48,6 +48,8 @@ class SparseLoCo(Trainer):
         False: what is not sent is lost.
     rate : float
         Of the outer step, above 0.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
 
     Raises
     ------
@@ -73,11 +75,12 @@ class SparseLoCo(Trainer):
         decay: float = 0.95,
         error_feedback: bool = True,
         rate: float = 1.0,
+        global_batch: int | None = None,
     ) -> None:
         require(0 < ratio <= 1, "ratio", ratio, "above 0, to 1")
         require(0 <= decay <= 1, "decay", decay, "0 to 1")
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
-        super().__init__(model, inner, group, rounds, OuterSGD(rate), None)
+        super().__init__(model, inner, group, rounds, OuterSGD(rate), None, global_batch)
         self._averages = False
         self._ratio = ratio
         self._decay = decay

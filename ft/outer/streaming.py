@@ -45,6 +45,8 @@ class StreamingDiLoCo(Trainer):
         What progress travels as.
     outer : OuterOptimizer
         What becomes of the mean progress.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class StreamingDiLoCo(Trainer):
         mix: float | None = None,
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
+        global_batch: int | None = None,
     ) -> None:
         accepted = (
             f"0 to {inner_steps - 1}, below inner_steps = {inner_steps}; AsyncDiLoCo and CO2 have "
@@ -80,7 +83,7 @@ class StreamingDiLoCo(Trainer):
         keep = (0.5 if delay else 0.0) if mix is None else mix
         require(0 <= keep <= 1, "mix", mix, "0 to 1")
         rounds = rounds_of(self.method, model, inner_steps, fragments, delay)
-        super().__init__(model, inner, group, rounds, outer or OuterNesterov(), codec)
+        super().__init__(model, inner, group, rounds, outer or OuterNesterov(), codec, global_batch)
         self._keep = keep
 
     def _put(self, fragment: int) -> None:

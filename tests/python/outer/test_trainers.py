@@ -319,7 +319,7 @@ def test_a_rounds_boundary_is_where_nothing_is_under_way(kind):
     whole = trainer._pass_boundary
 
     def watched(state, inside=False):
-        found.append((trainer.steps, len(trainer._flights)))
+        found.append((trainer.steps, len(trainer._flights.under_way)))
         return whole(state, inside)
 
     trainer._pass_boundary = watched
