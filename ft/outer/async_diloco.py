@@ -9,6 +9,7 @@ import torch
 from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.errors import ConfigError
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterNesterov, OuterOptimizer, OuterSGD
 from holdfast.ft.outer.rounds import Rounds
@@ -100,6 +101,8 @@ class AsyncDiLoCo(Overlapped):
         What becomes of the mean progress.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -127,6 +130,7 @@ class AsyncDiLoCo(Overlapped):
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
         global_batch: int | None = None,
+        inner_state: InnerState = "fresh",
     ) -> None:
         require(mode in ("eager", "delayed"), "mode", mode, "'eager' or 'delayed'")
         chosen = outer or OuterNesterov()
@@ -140,7 +144,7 @@ class AsyncDiLoCo(Overlapped):
                     "whose steps add up; or take mode='delayed'"
                 )
             self._own_steps = chosen
-        super().__init__(model, inner, group, rounds, chosen, codec, global_batch)
+        super().__init__(model, inner, group, rounds, chosen, codec, global_batch, inner_state)
         for fragment, flat in enumerate(self._flats):
             for name, count in self._own_state(flat.count).items():
                 self._own[f"{name}/{fragment}"] = flat.zeros(count)

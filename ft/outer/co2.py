@@ -10,6 +10,7 @@ from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.ft.outer import mixing
 from holdfast.ft.outer.async_diloco import Overlapped, overlapped_rounds
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model
 from holdfast.ft.outer.mean import Mean
 from holdfast.ft.outer.optimizers import OuterSGD
@@ -61,6 +62,8 @@ class CO2(Overlapped):
         What progress travels as.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -90,11 +93,12 @@ class CO2(Overlapped):
         delay: int | None = None,
         codec: Codec | str | None = None,
         global_batch: int | None = None,
+        inner_state: InnerState = "fresh",
     ) -> None:
         require(clip is None or clip > 0, "clip", clip, "above 0, or None")
         rounds = overlapped_rounds(self.method, model, inner_steps, fragments, delay)
         self._step = OuterSGD(rate, momentum)
-        super().__init__(model, inner, group, rounds, self._step, codec, global_batch)
+        super().__init__(model, inner, group, rounds, self._step, codec, global_batch, inner_state)
         self._penalty = penalty
         self._clip = clip
         self.acted: Acted | None = None

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from holdfast.compress.codec import Codec
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterNesterov, OuterOptimizer
 from holdfast.ft.outer.trainer import Trainer
@@ -34,6 +35,8 @@ class DiLoCo(Trainer):
         What becomes of the mean progress.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -58,6 +61,9 @@ class DiLoCo(Trainer):
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
         global_batch: int | None = None,
+        inner_state: InnerState = "fresh",
     ) -> None:
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
-        super().__init__(model, inner, group, rounds, outer or OuterNesterov(), codec, global_batch)
+        super().__init__(
+            model, inner, group, rounds, outer or OuterNesterov(), codec, global_batch, inner_state
+        )

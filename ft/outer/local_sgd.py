@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from holdfast.compress.codec import Codec
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterSGD
 from holdfast.ft.outer.trainer import Trainer
@@ -32,6 +33,8 @@ class LocalSGD(Trainer):
         What progress travels as.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class LocalSGD(Trainer):
         inner_steps: int = 50,
         codec: Codec | str | None = None,
         global_batch: int | None = None,
+        inner_state: InnerState = "fresh",
     ) -> None:
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
-        super().__init__(model, inner, group, rounds, OuterSGD(), codec, global_batch)
+        super().__init__(model, inner, group, rounds, OuterSGD(), codec, global_batch, inner_state)

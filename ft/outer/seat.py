@@ -43,6 +43,15 @@ class Seat(NamedTuple):
     codec: str | None
     native: bool = False
 
+    @property
+    def native_group(self) -> Group | None:
+        """The group of Holdfast that the exchange is over, if it is over one."""
+        inner = self.exchange.inner
+        if not isinstance(inner, GroupExchange):
+            return None
+        group: Group = inner.group
+        return group
+
     def advance(self, shared: Mapping[str, torch.Tensor], fresh: bool) -> View:
         """Pass a step boundary; who has come in has the others' shared state afterwards.
 

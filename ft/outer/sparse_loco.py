@@ -10,6 +10,7 @@ import torch
 from holdfast.compress.exchange import Pending
 from holdfast.compress.options import require
 from holdfast.ft.outer import mean, sparse_frame
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterSGD
 from holdfast.ft.outer.trainer import Trainer
@@ -50,6 +51,8 @@ class SparseLoCo(Trainer):
         Of the outer step, above 0.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -76,11 +79,14 @@ class SparseLoCo(Trainer):
         error_feedback: bool = True,
         rate: float = 1.0,
         global_batch: int | None = None,
+        inner_state: InnerState = "fresh",
     ) -> None:
         require(0 < ratio <= 1, "ratio", ratio, "above 0, to 1")
         require(0 <= decay <= 1, "decay", decay, "0 to 1")
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
-        super().__init__(model, inner, group, rounds, OuterSGD(rate), None, global_batch)
+        super().__init__(
+            model, inner, group, rounds, OuterSGD(rate), None, global_batch, inner_state
+        )
         self._averages = False
         self._ratio = ratio
         self._decay = decay

@@ -9,6 +9,7 @@ import torch
 from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.ft.outer import mixing
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterNesterov, OuterOptimizer
 from holdfast.ft.outer.trainer import Trainer
@@ -47,6 +48,8 @@ class StreamingDiLoCo(Trainer):
         What becomes of the mean progress.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -74,6 +77,7 @@ class StreamingDiLoCo(Trainer):
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
         global_batch: int | None = None,
+        inner_state: InnerState = "fresh",
     ) -> None:
         accepted = (
             f"0 to {inner_steps - 1}, below inner_steps = {inner_steps}; AsyncDiLoCo and CO2 have "
@@ -83,7 +87,9 @@ class StreamingDiLoCo(Trainer):
         keep = (0.5 if delay else 0.0) if mix is None else mix
         require(0 <= keep <= 1, "mix", mix, "0 to 1")
         rounds = rounds_of(self.method, model, inner_steps, fragments, delay)
-        super().__init__(model, inner, group, rounds, outer or OuterNesterov(), codec, global_batch)
+        super().__init__(
+            model, inner, group, rounds, outer or OuterNesterov(), codec, global_batch, inner_state
+        )
         self._keep = keep
 
     def _put(self, fragment: int) -> None:

@@ -20,6 +20,7 @@ from holdfast.compress.reducer import View
 from holdfast.errors import HoldfastError, PeerLost
 from holdfast.ft.outer import checkpoint, seat, shared
 from holdfast.ft.outer.boundary import Boundary
+from holdfast.ft.outer.donor import Donor, InnerState
 from holdfast.ft.outer.flat import Model, digests
 from holdfast.ft.outer.optimizers import OuterOptimizer
 from holdfast.ft.outer.rounds import Rounds
@@ -54,6 +55,9 @@ class Trainer(Walk):
         that the boundary before it has agreed on, and `next_batch` says how many a local step is
         to be of; a member that has more of them does more local steps. None: every member does
         `inner_steps` local steps in a round, of any number of samples.
+    inner_state : str
+        What the inner optimiser of a newcomer begins with: ``"fresh"``, nothing, or ``"donor"``,
+        the state of the lowest rank that was there before, as it is then. Over Holdfast.
     """
 
     def __init__(
@@ -65,12 +69,14 @@ class Trainer(Walk):
         outer: OuterOptimizer,
         codec: Codec | str | None,
         global_batch: int | None = None,
+        inner_state: InnerState = "fresh",
     ) -> None:
         super().__init__(model, inner, group, rounds, outer, codec)
         seated = self._seat.exchange
         self._turn = Turn(rounds.inner_steps, global_batch, lambda: seated.members, seated.rank)
         self._own["turn"] = self._turn.own
         self._boundary = Boundary(self._seat)
+        self._donor = Donor(inner_state, self._seat.native_group, inner)
 
     # ---- local steps -----------------------------------------------------------------------------
 
@@ -134,7 +140,9 @@ class Trainer(Walk):
 
     def _alike(self) -> str:
         """Return what all members must have alike, but for the model."""
-        return f"{self.settings()}\n{self._seat.codec}\n{self.outer}\n{self._turn}"
+        return (
+            f"{self.settings()}\n{self._seat.codec}\n{self.outer}\n{self._turn}\n{self._donor.kind}"
+        )
 
     # ---- ends, boundaries, newcomers -------------------------------------------------------------
 
@@ -214,14 +222,17 @@ class Trainer(Walk):
             # Of a loss that is an error the view tells; the progress goes into the next exchange.
             with contextlib.suppress(PeerLost):
                 self._settle()
+            self._donor.finish()
         boundary = self._boundary
-        if boundary.advance(self.shared, state, self._alike(), self.settings(), inside):
+        came = boundary.advance(self.shared, state, self._alike(), self.settings(), inside)
+        assert boundary.view is not None
+        self._donor.at(boundary.view)
+        if came:
             self._take_over()
             # Inside is in the last row.
             events = self.rounds.after(self.rounds.inner_steps if boundary.is_inside else 0)
             for event in itertools.dropwhile(lambda event: event.act != "begin", events):
                 self._do(event)
-        assert boundary.view is not None
         return boundary.view
 
     def _take_over(self) -> None:

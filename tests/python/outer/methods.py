@@ -32,6 +32,7 @@ METHODS: dict[str, Make] = {
     "diloco": lambda m, i, g: ft.DiLoCo(m, i, g, inner_steps=H),
     "diloco, adam": lambda m, i, g: ft.DiLoCo(m, i, g, inner_steps=H, outer=ft.OuterAdam(0.02)),
     "diloco, int8": lambda m, i, g: ft.DiLoCo(m, i, g, inner_steps=H, codec="int8"),
+    "diloco, donor": lambda m, i, g: ft.DiLoCo(m, i, g, inner_steps=H, inner_state="donor"),
     "sparse": lambda m, i, g: ft.SparseLoCo(m, i, g, inner_steps=H, ratio=0.03),
     "co2": lambda m, i, g: ft.CO2(m, i, g, inner_steps=H),
     "co2, bare": lambda m, i, g: ft.CO2(m, i, g, inner_steps=H, penalty=False, clip=None),

@@ -52,6 +52,7 @@ def test_every_rank_is_told_whose_model_differs(backend, tmp_path):
 CHURN = [
     ("churn", "diloco", "begun"),
     ("churn", "diloco, int8", "begun"),
+    ("churn", "diloco, donor", "begun"),
     ("churn", "eager, 2, 4", "0.002"),
     ("churn", "streaming, 3, 3", "0.004"),
     ("churn", "sparse", "0.0015"),

@@ -14,6 +14,14 @@ from coordinators import Coordinator
 from ranks import finish, start_rank
 
 FAST = {"HOLDFAST_TIMEOUT": "30", "HOLDFAST_HEARTBEAT": "0.05", "HOLDFAST_SILENCE": "2"}
+
+
+@pytest.fixture(autouse=True)
+def coordinator_is_fast(monkeypatch):
+    for name in ("HOLDFAST_HEARTBEAT", "HOLDFAST_SILENCE"):
+        monkeypatch.setenv(name, FAST[name])
+
+
 KINDS = ["diloco", "streaming, 3, 3", "eager, 1, 6", "co2, 3 fragments, delay 4", "sparse"]
 
 
@@ -33,11 +41,13 @@ class World:
         }
         self.peers = []
         self.heard: dict[int, list[str]] = {}
+        self.said: list[list[str]] = []
 
     def start(self, *roles: str) -> None:
         for role in roles:
             env = {**self.env, "ROLE": role}
-            self.peers.append(start_rank("life_ranks", "live", len(self.peers), 1, self.here, env))
+            number = len(self.peers)
+            self.peers.append(start_rank("round_churn_ranks", "live", number, 1, self.here, env))
 
     def hear(self, peer: int, word: str) -> str:
         """Read what a peer says up to a line that begins so."""
@@ -63,6 +73,7 @@ class World:
             assert outcome.status in (0, -signal.SIGKILL), said
             assert "did not end within" not in said, said
             lines = said.splitlines()
+            self.said.append(lines)
             trails.append([line for line in lines if line.startswith("ROUND ")])
             ends += [json.loads(line.removeprefix("END ")) for line in lines if line[:4] == "END "]
         return ends, trails
@@ -109,20 +120,50 @@ def test_who_comes_in_in_mid_round_takes_over_what_is_shared_and_in_flight(kind,
     assert len(ends[0]["members"]) == 3
 
 
+@pytest.mark.parametrize("kind", ["diloco", "donated diloco", "donated eager"])
+def test_a_newcomers_inner_optimiser_is_fresh_or_a_donors(kind, tmp_path):
+    world = World(tmp_path, kind, "joined")
+    world.start("stays", "stays")
+    world.hear(0, "READY")
+    world.start("comes")
+    ends, trails = world.end()
+    agree(ends, trails, 3, kind)
+    told = [next(line for line in said if line.startswith("INNER")) for said in world.said]
+    assert int(told[0].split()[1]) == int(told[1].split()[1]) > 0
+    assert told[0] != told[1]
+    if kind == "diloco":
+        assert told[2].split()[1] == "0"
+    else:
+        assert told[2] in told[:2]
+
+
 @pytest.mark.parametrize("kind", ["diloco", "streaming, 3, 3", "eager, 1, 6", "batched diloco"])
-def test_a_member_that_was_out_is_back_as_a_newcomer(kind, tmp_path):
+def test_a_member_that_was_out_for_long_is_back_as_a_newcomer(kind, tmp_path):
     world = World(tmp_path, kind, "fewer joined", 3)
-    world.env["MIN"] = "2"
     world.start("stays", "stays", "flaps")
     world.hear(2, "STOPS")
-    # The others go on without it.
-    for _ in range(8):
-        world.hear(0, "ROUND")
+    world.hear(0, "holdfast: view 2: lost rank")
     world.peers[2].send_signal(signal.SIGCONT)
-    world.hear(2, "AGAIN")
+    world.hear(2, "OUT")
+    world.start("comes")
     ends, trails = world.end()
     agree(ends, trails, 3, kind)
     assert len(ends[0]["members"]) == 3
+
+
+@pytest.mark.parametrize("kind", ["diloco", "streaming, 3, 3", "eager, 1, 6"])
+def test_a_member_that_was_out_for_a_moment_is_waited_for_and_nothing_is_lost(kind, tmp_path):
+    world = World(tmp_path, kind, "joined", 3)
+    world.start("stays", "stays", "flaps")
+    world.hear(2, "STOPS")
+    time.sleep(0.5)
+    world.peers[2].send_signal(signal.SIGCONT)
+    world.hear(2, "ROUND")
+    # Everybody has gone on together; somebody comes in, so that they end.
+    world.start("comes")
+    ends, trails = world.end()
+    agree(ends, trails, 4, kind)
+    assert all("lost rank" not in line for line in world.heard[2])
 
 
 @pytest.mark.parametrize("kind", ["diloco", "eager, 1, 6"])
@@ -132,7 +173,7 @@ def test_rounds_go_on_while_the_coordinator_is_away_and_newcomers_wait_for_it(ki
     world.hear(0, "READY")
     world.coordinator.kill()
     world.start("comes")
-    for _ in range(8):
+    for _ in range(12):
         world.hear(0, "ROUND")
     world.coordinator.start()
     ends, trails = world.end()

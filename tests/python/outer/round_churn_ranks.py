@@ -22,11 +22,19 @@ ROUNDS_AFTER, MOST_ROUNDS = 4, 600
 ROUND_S = 0.03
 
 
+DONATED = {
+    "diloco": lambda m, i, g: ft.DiLoCo(m, i, g, inner_steps=H, inner_state="donor"),
+    "eager": lambda m, i, g: ft.AsyncDiLoCo(m, i, g, inner_steps=H, inner_state="donor"),
+}
+
+
 def make(net: torch.nn.Module, group: holdfast.Group) -> ft.Trainer:
     kind = os.environ["METHOD"]
     inner = torch.optim.AdamW(net.parameters(), 3e-3)
     if kind.startswith("batched "):
         return BATCHED[kind.removeprefix("batched ")](net, inner, group)
+    if kind.startswith("donated "):
+        return DONATED[kind.removeprefix("donated ")](net, inner, group)
     return METHODS[kind](net, inner, group)
 
 
@@ -51,25 +59,22 @@ class Life:
 
 
 def live() -> None:
-    """One life after the other, until one has seen all that is wanted."""
     torch.set_num_threads(1)
-    role = os.environ["ROLE"]
-    while True:
-        try:
-            with holdfast.join(os.environ["URL"], min_peers=int(os.environ["MIN"])) as group:
-                if _one_life(group, role):
-                    return
-        except holdfast.NotMember:
-            # Others went on without it: what it did alone since then is lost, and it comes again.
-            print("AGAIN", flush=True)
-            role = "stays"
+    try:
+        with holdfast.join(os.environ["URL"], min_peers=int(os.environ["MIN"])) as group:
+            _live(group, os.environ["ROLE"])
+    except holdfast.NotMember:
+        # The others have gone on; a process that starts anew comes in where they are.
+        print("OUT", flush=True)
 
 
-def _one_life(group: holdfast.Group, role: str) -> bool:
+def _live(group: holdfast.Group, role: str) -> None:
     net = model()
     trainer = make(net, group)
     life = Life()
     life.at(trainer.advance({"life": life.seen}, each_round=True))
+    if view_joined(trainer):
+        _tell_inner(trainer)
     first = trainer.steps
     view = trainer.view
     while not life.ends:
@@ -79,7 +84,7 @@ def _one_life(group: holdfast.Group, role: str) -> bool:
         if role == "dies" and mine >= 3 * H - 1:
             end_when_begun(trainer)
         if role == "leaves" and mine >= 3 * H + 3:
-            return True
+            return
         if role == "flaps" and mine >= 3 * H + 3:
             print("STOPS", flush=True)
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -88,6 +93,8 @@ def _one_life(group: holdfast.Group, role: str) -> bool:
         if trainer.view is not view:
             view = trainer.view
             life.at(view)
+            if view_joined(trainer):
+                _tell_inner(trainer)
         if trainer.at_boundary:
             _tell(trainer, trainer.steps - first)
             time.sleep(ROUND_S)
@@ -100,7 +107,18 @@ def _one_life(group: holdfast.Group, role: str) -> bool:
         "members": sorted(trainer.last.weights) if trainer.last else [],
     }
     print("END", json.dumps(found), flush=True)
-    return True
+
+
+def view_joined(trainer: ft.Trainer) -> bool:
+    return trainer.view is not None and bool(trainer.view.joined)
+
+
+def _tell_inner(trainer: ft.Trainer) -> None:
+    """Say what the inner optimiser has, as it was at the boundary."""
+    state = trainer.inner.state_dict()["state"]
+    tensors = [value for one in state.values() for value in one.values()]
+    flat = torch.cat([tensor.reshape(-1) for tensor in tensors]) if tensors else torch.zeros(0)
+    print("INNER", flat.numel(), zlib.crc32(flat.numpy().tobytes()), flush=True)
 
 
 def _tell(trainer: ft.Trainer, mine: int) -> None:
