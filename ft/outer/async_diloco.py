@@ -101,6 +101,8 @@ class AsyncDiLoCo(Overlapped):
         What becomes of the mean progress.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
@@ -130,6 +132,7 @@ class AsyncDiLoCo(Overlapped):
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
         global_batch: int | None = None,
+        pace: bool = False,
         inner_state: InnerState = "fresh",
     ) -> None:
         require(mode in ("eager", "delayed"), "mode", mode, "'eager' or 'delayed'")
@@ -144,7 +147,9 @@ class AsyncDiLoCo(Overlapped):
                     "whose steps add up; or take mode='delayed'"
                 )
             self._own_steps = chosen
-        super().__init__(model, inner, group, rounds, chosen, codec, global_batch, inner_state)
+        super().__init__(
+            model, inner, group, rounds, chosen, codec, global_batch, pace, inner_state
+        )
         for fragment, flat in enumerate(self._flats):
             for name, count in self._own_state(flat.count).items():
                 self._own[f"{name}/{fragment}"] = flat.zeros(count)

@@ -62,6 +62,8 @@ class CO2(Overlapped):
         What progress travels as.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
@@ -93,12 +95,15 @@ class CO2(Overlapped):
         delay: int | None = None,
         codec: Codec | str | None = None,
         global_batch: int | None = None,
+        pace: bool = False,
         inner_state: InnerState = "fresh",
     ) -> None:
         require(clip is None or clip > 0, "clip", clip, "above 0, or None")
         rounds = overlapped_rounds(self.method, model, inner_steps, fragments, delay)
         self._step = OuterSGD(rate, momentum)
-        super().__init__(model, inner, group, rounds, self._step, codec, global_batch, inner_state)
+        super().__init__(
+            model, inner, group, rounds, self._step, codec, global_batch, pace, inner_state
+        )
         self._penalty = penalty
         self._clip = clip
         self.acted: Acted | None = None

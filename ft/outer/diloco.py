@@ -35,6 +35,8 @@ class DiLoCo(Trainer):
         What becomes of the mean progress.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
@@ -61,9 +63,18 @@ class DiLoCo(Trainer):
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
         global_batch: int | None = None,
+        pace: bool = False,
         inner_state: InnerState = "fresh",
     ) -> None:
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
         super().__init__(
-            model, inner, group, rounds, outer or OuterNesterov(), codec, global_batch, inner_state
+            model,
+            inner,
+            group,
+            rounds,
+            outer or OuterNesterov(),
+            codec,
+            global_batch,
+            pace,
+            inner_state,
         )

@@ -33,6 +33,8 @@ class LocalSGD(Trainer):
         What progress travels as.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
@@ -58,7 +60,10 @@ class LocalSGD(Trainer):
         inner_steps: int = 50,
         codec: Codec | str | None = None,
         global_batch: int | None = None,
+        pace: bool = False,
         inner_state: InnerState = "fresh",
     ) -> None:
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
-        super().__init__(model, inner, group, rounds, OuterSGD(), codec, global_batch, inner_state)
+        super().__init__(
+            model, inner, group, rounds, OuterSGD(), codec, global_batch, pace, inner_state
+        )

@@ -51,6 +51,8 @@ class SparseLoCo(Trainer):
         Of the outer step, above 0.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
@@ -79,13 +81,14 @@ class SparseLoCo(Trainer):
         error_feedback: bool = True,
         rate: float = 1.0,
         global_batch: int | None = None,
+        pace: bool = False,
         inner_state: InnerState = "fresh",
     ) -> None:
         require(0 < ratio <= 1, "ratio", ratio, "above 0, to 1")
         require(0 <= decay <= 1, "decay", decay, "0 to 1")
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
         super().__init__(
-            model, inner, group, rounds, OuterSGD(rate), None, global_batch, inner_state
+            model, inner, group, rounds, OuterSGD(rate), None, global_batch, pace, inner_state
         )
         self._averages = False
         self._ratio = ratio

@@ -48,6 +48,8 @@ class StreamingDiLoCo(Trainer):
         What becomes of the mean progress.
     global_batch : int, optional
         Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
@@ -77,6 +79,7 @@ class StreamingDiLoCo(Trainer):
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
         global_batch: int | None = None,
+        pace: bool = False,
         inner_state: InnerState = "fresh",
     ) -> None:
         accepted = (
@@ -88,7 +91,15 @@ class StreamingDiLoCo(Trainer):
         require(0 <= keep <= 1, "mix", mix, "0 to 1")
         rounds = rounds_of(self.method, model, inner_steps, fragments, delay)
         super().__init__(
-            model, inner, group, rounds, outer or OuterNesterov(), codec, global_batch, inner_state
+            model,
+            inner,
+            group,
+            rounds,
+            outer or OuterNesterov(),
+            codec,
+            global_batch,
+            pace,
+            inner_state,
         )
         self._keep = keep
 

@@ -23,7 +23,8 @@ from holdfast.ft.outer.boundary import Boundary
 from holdfast.ft.outer.donor import Donor, InnerState
 from holdfast.ft.outer.flat import Model, digests
 from holdfast.ft.outer.optimizers import OuterOptimizer
-from holdfast.ft.outer.rounds import Rounds
+from holdfast.ft.outer.pace import Pace
+from holdfast.ft.outer.rounds import Event, Rounds
 from holdfast.ft.outer.turn import Turn
 from holdfast.ft.outer.walk import Walk
 
@@ -55,6 +56,10 @@ class Trainer(Walk):
         that the boundary before it has agreed on, and `next_batch` says how many a local step is
         to be of; a member that has more of them does more local steps. None: every member does
         `inner_steps` local steps in a round, of any number of samples.
+    pace : bool
+        Whether a slow member has less to do in a round, by its speed in the one before, so that it
+        is not waited for: of `global_batch` a smaller part, else fewer local steps than
+        `inner_steps`, which the fastest does. Its weight is smaller by as much.
     inner_state : str
         What the inner optimiser of a newcomer begins with: ``"fresh"``, nothing, or ``"donor"``,
         the state of the lowest rank that was there before, as it is then. Over Holdfast.
@@ -69,11 +74,15 @@ class Trainer(Walk):
         outer: OuterOptimizer,
         codec: Codec | str | None,
         global_batch: int | None = None,
+        pace: bool = False,
         inner_state: InnerState = "fresh",
     ) -> None:
         super().__init__(model, inner, group, rounds, outer, codec)
         seated = self._seat.exchange
-        self._turn = Turn(rounds.inner_steps, global_batch, lambda: seated.members, seated.rank)
+        self._pace = Pace(pace, self._flats[0].device)
+        self._turn = Turn(
+            rounds.inner_steps, global_batch, lambda: seated.members, seated.rank, self._pace
+        )
         self._own["turn"] = self._turn.own
         self._boundary = Boundary(self._seat)
         self._donor = Donor(inner_state, self._seat.native_group, inner)
@@ -123,20 +132,40 @@ class Trainer(Walk):
         with torch.enable_grad():
             self.inner.step()
         self._own["samples"] += samples
+        rows = self._turn.passed(samples, self.steps)
+        self._pace.computed(self._turn.units(samples), bool(rows))
         try:
-            for row in self._turn.passed(samples, self.steps):
+            for row in rows:
                 self.shared["steps"][0] += 1
                 self._pass_row(row)
         except HoldfastError:
             self._turn.go_to(self.steps)
             raise
+        finally:
+            self._pace.goes_on()
 
     def _pass_row(self, row: int) -> None:
         for event in self.rounds.after(row):
-            is_last = event.act == "begin" and event.step == self.rounds.inner_steps
-            if is_last and self._boundary.state is not None:
+            if self._is_last(event) and self._boundary.state is not None:
                 self._pass_boundary(self._boundary.state, inside=True)
             self._do(event)
+
+    def _is_last(self, event: Event) -> bool:
+        """Return whether it is the begin of a round's last exchange."""
+        return event.act == "begin" and event.step == self.rounds.inner_steps
+
+    def _do(self, event: Event) -> None:
+        if self._is_last(event):
+            self._pace.begin(self._seat.exchange)
+        super()._do(event)
+
+    def _end(self, fragment: int) -> None:
+        try:
+            super()._end(fragment)
+        finally:
+            # What is told began with the exchange of the last fragment, and ends with it.
+            if fragment == len(self._flats) - 1:
+                self._pace.end()
 
     def _alike(self) -> str:
         """Return what all members must have alike, but for the model."""
@@ -227,6 +256,8 @@ class Trainer(Walk):
         came = boundary.advance(self.shared, state, self._alike(), self.settings(), inside)
         assert boundary.view is not None
         self._donor.at(boundary.view)
+        self._pace.forget(boundary.view.joined)
+        self._pace.goes_on()
         if came:
             self._take_over()
             # Inside is in the last row.

@@ -14,6 +14,7 @@ import torch
 
 from holdfast.compress.options import require
 from holdfast.errors import ConfigError
+from holdfast.ft.outer.pace import Pace
 
 _DONE, _SHARE = 0, 1
 
@@ -53,6 +54,8 @@ class Turn:
         Returns the ranks that have a member, as agreed at the latest boundary.
     rank : int
         This member's.
+    pace : Pace
+        By whose speeds shares are dealt, if it is on.
 
     Raises
     ------
@@ -66,6 +69,7 @@ class Turn:
         global_batch: int | None,
         members: Callable[[], tuple[int, ...]],
         rank: int,
+        pace: Pace,
     ) -> None:
         if global_batch is not None:
             fits = isinstance(global_batch, int) and global_batch >= 1
@@ -75,6 +79,7 @@ class Turn:
         self._batch = global_batch
         self._members = members
         self._rank = rank
+        self._pace = pace
         self.own = torch.zeros(2, dtype=torch.int64)
         """What is done of this member's share of the round, and the share; 0 before it is dealt."""
         # Whether all members are after the same row.
@@ -84,7 +89,7 @@ class Turn:
     @property
     def is_even(self) -> bool:
         """Whether all members pass the same rows in the same local steps."""
-        return self._batch is None
+        return self._batch is None and not self._pace.is_on
 
     @property
     def is_whole(self) -> bool:
@@ -93,20 +98,25 @@ class Turn:
 
     def __str__(self) -> str:
         """What all members must have alike of it."""
-        return f"global_batch={self._batch}"
+        return f"global_batch={self._batch}, pace={self._pace.is_on}"
 
     def _dealt(self) -> int:
         """Return this member's share of a round that begins with the members as they are now."""
-        if self._batch is None:
+        if self.is_even:
             return self._rows
         members = self._members()
+        speeds = self._pace.speeds(members)
+        place = members.index(self._rank)
+        if self._batch is None:
+            # The fastest does all of the round's steps, the others as many as they can meanwhile.
+            return max(1, round(self._rows * speeds[place] / max(speeds)))
         if self._batch < len(members):
             raise ConfigError(
                 f"global_batch = {self._batch} with {len(members)} members; accepted: "
                 f"{len(members)} and more, a sample for each; make trainers with a larger one, or "
                 "let fewer members in"
             )
-        return shares(self._batch, [1.0] * len(members))[members.index(self._rank)]
+        return shares(self._batch, speeds)[place]
 
     @property
     def share(self) -> int:
@@ -152,6 +162,16 @@ class Turn:
                 "trainer.next_batch(most) before each step"
             )
 
+    def units(self, samples: float) -> float:
+        """Return how much of a share a local step is: its samples with a global batch, else 1.
+
+        Parameters
+        ----------
+        samples : float
+            Of the step.
+        """
+        return 1 if self._batch is None else samples
+
     def passed(self, samples: float, steps: int) -> range:
         """Take note of a local step, and return the rows that are passed with it.
 
@@ -163,7 +183,7 @@ class Turn:
             Rows passed since the beginning of the run.
         """
         share = self.share
-        done = int(self.own[_DONE]) + (1 if self._batch is None else int(samples))
+        done = int(self.own[_DONE]) + int(self.units(samples))
         ended = done >= share
         self.own[_DONE], self.own[_SHARE] = (0, 0) if ended else (done, share)
         self._is_aligned = self.is_even or ended

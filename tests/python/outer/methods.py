@@ -59,6 +59,9 @@ BATCHED: dict[str, Make] = {
         m, i, g, inner_steps=H, fragments=3, delay=3, global_batch=1000
     ),
     "eager": lambda m, i, g: ft.AsyncDiLoCo(m, i, g, inner_steps=H, global_batch=44),
+    "eager, pace": lambda m, i, g: ft.AsyncDiLoCo(
+        m, i, g, inner_steps=H, global_batch=400, pace=True
+    ),
     "co2": lambda m, i, g: ft.CO2(m, i, g, inner_steps=H, fragments=2, delay=4, global_batch=50),
 }
 

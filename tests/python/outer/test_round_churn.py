@@ -97,7 +97,7 @@ def agree(ends: list[dict], trails: list[list[str]], count: int, kind: str) -> N
         assert max(sums, key=sums.count) == max(sums)
 
 
-BATCH = ["batched diloco", "batched streaming", "batched eager"]
+BATCH = ["batched diloco", "batched streaming", "batched eager", "batched eager, pace"]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *BATCH])
@@ -137,7 +137,9 @@ def test_a_newcomers_inner_optimiser_is_fresh_or_a_donors(kind, tmp_path):
         assert told[2] in told[:2]
 
 
-@pytest.mark.parametrize("kind", ["diloco", "streaming, 3, 3", "eager, 1, 6", "batched diloco"])
+@pytest.mark.parametrize(
+    "kind", ["diloco", "streaming, 3, 3", "batched diloco", "batched eager, pace"]
+)
 def test_a_member_that_was_out_for_long_is_back_as_a_newcomer(kind, tmp_path):
     world = World(tmp_path, kind, "fewer joined", 3)
     world.start("stays", "stays", "flaps")

@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 
 from holdfast import ft  # noqa: E402
 from holdfast.errors import ConfigError, PeerLost  # noqa: E402
+from holdfast.ft.outer.pace import Pace  # noqa: E402
 from holdfast.ft.outer.turn import Turn, shares  # noqa: E402
 
 
@@ -36,13 +37,17 @@ def test_shares_add_up_to_the_whole_and_go_by_speed(total, speeds):
     assert [dealt[at] for at in order] == sorted(dealt)
 
 
+def turn_of(rows: int, batch: int | None, members: tuple[int, ...], rank: int) -> Turn:
+    return Turn(rows, batch, lambda: members, rank, Pace(False, torch.device("cpu")))
+
+
 @pytest.mark.parametrize("batch", [3, 7, 48, 1000])
 @pytest.mark.parametrize("rows", [1, 6, 50])
 @pytest.mark.parametrize("most", [1, 5, 16, 5000])
 def test_each_row_is_passed_once_and_in_order_whatever_the_share(batch, rows, most):
     done = 0
     for rank in range(3):
-        turn = Turn(rows, batch, lambda: (0, 1, 2), rank)
+        turn = turn_of(rows, batch, (0, 1, 2), rank)
         for turns in range(3):
             steps = turns * rows
             sizes = []
@@ -64,7 +69,7 @@ def test_each_row_is_passed_once_and_in_order_whatever_the_share(batch, rows, mo
 def test_members_that_were_at_other_places_are_at_the_same_row_after_a_loss_that_is_an_error():
     for batch in (4, 5, 90):
         for done in range(1, 6):
-            turn = Turn(6, batch, lambda: (0,), 0)
+            turn = turn_of(6, batch, (0,), 0)
             steps = 0
             for _ in range(done if batch > 6 else min(done, batch - 1)):
                 for _ in turn.passed(1, steps):
@@ -114,7 +119,7 @@ def test_a_round_has_the_same_samples_with_any_number_of_members(kind):
 def test_shares_are_dealt_anew_when_the_world_changes():
     found: dict[int, list[int]] = {}
     for members in ((0, 1, 2, 3), (0, 2, 3), (0, 3), (0,)):
-        dealt = [Turn(6, 64, lambda m=members: m, rank).share for rank in members]
+        dealt = [turn_of(6, 64, members, rank).share for rank in members]
         assert sum(dealt) == 64
         found[len(members)] = dealt
     assert found == {4: [16] * 4, 3: [22, 21, 21], 2: [32, 32], 1: [64]}
@@ -162,7 +167,7 @@ def test_what_has_no_place_in_a_global_batch_is_refused_with_what_has():
     trainer.step(10)
     trainer.finish()
     with pytest.raises(ConfigError, match="global_batch = 2 with 3 members; accepted: 3 and more"):
-        Turn(H, 2, lambda: (0, 1, 2), 0)
+        turn_of(H, 2, (0, 1, 2), 0)
 
 
 class _Fails(Alone):
