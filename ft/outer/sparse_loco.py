@@ -103,10 +103,12 @@ class SparseLoCo(Trainer):
     def _begin_mean(
         self, fragment: int, sent: torch.Tensor, share: mean.Share
     ) -> mean.MeanUnderWay:
-        if share.finite and self._feedback:
+        # What counts for nothing takes nothing out of the residual.
+        owes = self._feedback and share.told > 0
+        if owes:
             sent.add_(self._own[f"residual/{fragment}"], alpha=self._decay)
         frame = sparse_frame.encode(sent if share.finite else torch.zeros_like(sent), self._ratio)
-        if share.finite and self._feedback:
+        if owes:
             gone = sparse_frame.decode(frame, sent.numel(), self._ratio)
             self._left[fragment] = sent.sub_(gone)
         head = torch.tensor([share.told], dtype=torch.float64).view(torch.uint8)

@@ -89,7 +89,12 @@ def _live(group: holdfast.Group, role: str) -> None:
             print("STOPS", flush=True)
             os.kill(os.getpid(), signal.SIGSTOP)
             role = "stays"
-        local_step(trainer, net, group.rank, trainer.steps)
+        try:
+            local_step(trainer, net, group.rank, trainer.steps)
+        except holdfast.PeerLost:
+            # With on_peer_loss="raise": after the same row on all survivors.
+            print("LOST", trainer.steps, zlib.crc32(bits(trainer)), flush=True)
+            trainer.advance({"life": life.seen}, each_round=True)
         if trainer.view is not view:
             view = trainer.view
             life.at(view)
