@@ -46,9 +46,10 @@ class Seat(NamedTuple):
     @property
     def native_group(self) -> Group | None:
         """The group of Holdfast that the exchange is over, if it is over one."""
-        inner = self.exchange.inner
-        if not isinstance(inner, GroupExchange):
-            return None
+        inner: Any = self.exchange
+        while not isinstance(inner, GroupExchange):
+            if (inner := getattr(inner, "inner", None)) is None:
+                return None
         group: Group = inner.group
         return group
 

@@ -12,12 +12,13 @@ import torch.distributed as dist
 from torch_world import join
 
 import holdfast
+from holdfast.compress import GroupExchange
 from holdfast.ft.outer import mean, seat
 
 
 @contextlib.contextmanager
 def seated() -> Iterator[seat.Seat]:
-    """Of a torch process group, or of a group of Holdfast, as FACE says."""
+    """Of a torch process group, a group of Holdfast or an exchange over one, as FACE says."""
     codec = os.environ["CODEC"] or None
     if os.environ["FACE"] == "torch":
         join("holdfast")
@@ -26,7 +27,10 @@ def seated() -> Iterator[seat.Seat]:
         return
     torch.set_num_threads(1)
     with holdfast.init() as group:
-        yield seat.take(group, codec, "test")
+        carrier = GroupExchange(group) if os.environ["FACE"] == "exchange" else group
+        at = seat.take(carrier, codec, "test")
+        assert at.native_group is group
+        yield at
 
 
 def weight_of(rank: int, step: int) -> float:

@@ -12,8 +12,13 @@ pytest.importorskip("torch", reason="waits for torch: trainers are made of it")
 from ranks import finish, kill, start_rank
 
 
-@pytest.mark.parametrize("codec", ["", "int8", "zstd"])
-@pytest.mark.parametrize("face", ["torch", "group"])
+@pytest.mark.parametrize(
+    ("face", "codec"),
+    [
+        *((face, codec) for face in ("torch", "group") for codec in ("", "int8", "zstd")),
+        ("exchange", ""),
+    ],
+)
 def test_each_part_is_the_mean_by_weights_of_who_is_in_it_when_a_member_is_killed(
     face, codec, tmp_path
 ):
