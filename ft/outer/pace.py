@@ -39,7 +39,9 @@ class Pace:
         self._spent = 0.0
         self._done = 0.0
         self._told: tuple[Pending, torch.Tensor, torch.Tensor] | None = None
-        # Seconds for one unit, by rank, as all were told in the latest exchange that has ended.
+        # Seconds for one unit, by rank, as all were told; what has been heard counts when the table
+        # says so, though somebody may have waited for it before.
+        self._heard: dict[int, float] | None = None
         self._costs: dict[int, float] = {}
 
     def goes_on(self) -> None:
@@ -90,7 +92,12 @@ class Pace:
         except HoldfastError:
             return
         costs = rows.cpu().view(torch.float64).view(-1).tolist()
-        self._costs = {rank: cost for rank, cost in enumerate(costs) if cost > 0}
+        self._heard = {rank: cost for rank, cost in enumerate(costs) if cost > 0}
+
+    def adopt(self) -> None:
+        """Go by what has been heard, from the same place of the table on as all members do."""
+        if self._heard is not None:
+            self._costs, self._heard = self._heard, None
 
     def forget(self, ranks: Sequence[int]) -> None:
         """Know nothing of who has come in: what is known is of whom had the rank before.
@@ -101,7 +108,22 @@ class Pace:
             Theirs.
         """
         for rank in ranks:
-            self._costs.pop(rank, None)
+            for known in (self._costs, self._heard or {}):
+                known.pop(rank, None)
+
+    def part(self, rank: int, members: Sequence[int]) -> float:
+        """Return how much of what the fastest member does another can do meanwhile: 0 to 1.
+
+        Parameters
+        ----------
+        rank : int
+            The other; 1 while it is not known.
+        members : sequence of int
+            Their ranks; those that are not known count for nothing.
+        """
+        if rank not in self._costs:
+            return 1.0
+        return min(self._costs[one] for one in members if one in self._costs) / self._costs[rank]
 
     def speeds(self, members: Sequence[int]) -> list[float]:
         """Return units a second of members; all the same while one of them is not known.

@@ -167,6 +167,11 @@ class Trainer(Walk):
             if fragment == len(self._flats) - 1:
                 self._pace.end()
 
+    def _mix(self, fragment: int) -> None:
+        super()._mix(fragment)
+        if fragment == len(self._flats) - 1:
+            self._pace.adopt()
+
     def _alike(self) -> str:
         """Return what all members must have alike, but for the model."""
         return (

@@ -105,18 +105,16 @@ class Turn:
         if self.is_even:
             return self._rows
         members = self._members()
-        speeds = self._pace.speeds(members)
-        place = members.index(self._rank)
         if self._batch is None:
             # The fastest does all of the round's steps, the others as many as they can meanwhile.
-            return max(1, round(self._rows * speeds[place] / max(speeds)))
+            return max(1, round(self._rows * self._pace.part(self._rank, members)))
         if self._batch < len(members):
             raise ConfigError(
                 f"global_batch = {self._batch} with {len(members)} members; accepted: "
                 f"{len(members)} and more, a sample for each; make trainers with a larger one, or "
                 "let fewer members in"
             )
-        return shares(self._batch, speeds)[place]
+        return shares(self._batch, self._pace.speeds(members))[members.index(self._rank)]
 
     @property
     def share(self) -> int:

@@ -10,6 +10,8 @@ from methods import H, bits, local_step, model  # noqa: E402
 from thread_exchange import Alone, ThreadExchange, run  # noqa: E402
 
 from holdfast import ft  # noqa: E402
+from holdfast.errors import PeerLost  # noqa: E402
+from holdfast.ft.outer.pace import Pace  # noqa: E402
 
 # Seconds that a sample takes, by rank.
 COSTS = (1.0, 1.0, 4.0)
@@ -55,6 +57,9 @@ def paced(kind: str, exchange, net, cost: float, rounds: int, **more: int):
         while trainer.steps < (turn + 1) * trainer.rounds.inner_steps:
             clock.now += cost * trainer.next_batch(16)
             local_step(trainer, net, exchange.rank, count)
+            if exchange.rank == 1:
+                # Who waits for what is under way knows no more than the others.
+                trainer.state_dict()
             count += 1
         counts.append(count)
         seconds.append(clock.now - before)
@@ -101,6 +106,36 @@ def test_a_global_batch_is_dealt_by_speed(kind):
         assert max(times) <= 1.1 * min(times), times
         samples = sum(time / cost for time, cost in zip(times, COSTS, strict=True))
         assert samples == batch
+
+
+def test_who_is_not_known_yet_counts_for_nothing_and_who_has_come_in_is_forgotten():
+    pace = Pace(True, torch.device("cpu"))
+    pace._heard = {0: 1.0, 1: 4.0, 2: 2.0}
+    assert pace.speeds((0, 1)) == [1, 1]
+    assert pace.part(1, (0, 1)) == 1
+    pace.adopt()
+    assert pace.speeds((0, 1, 2)) == [1, 0.25, 0.5]
+    assert [pace.part(rank, (0, 1, 2, 3)) for rank in range(4)] == [1, 0.25, 0.5, 1]
+    # The fastest has gone.
+    assert pace.part(1, (1, 2)) == 0.5
+    # Another process has the place of one who was known.
+    pace.forget((1,))
+    assert pace.speeds((0, 1, 2)) == [1, 1, 1]
+    assert pace.part(2, (0, 1, 2)) == 0.5
+
+
+class _Fails:
+    def wait(self) -> None:
+        raise PeerLost("rank 1 was lost", ranks=(1,))
+
+
+def test_an_exchange_of_speeds_that_fails_leaves_them_as_they_were():
+    pace = Pace(True, torch.device("cpu"))
+    pace._costs = {0: 3.0}
+    pace._told = (_Fails(), torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1))
+    pace.end()
+    pace.adopt()
+    assert pace._costs == {0: 3.0}
 
 
 def test_of_one_member_it_changes_nothing():
