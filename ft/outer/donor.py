@@ -20,8 +20,12 @@ from holdfast.compress.options import require
 from holdfast.errors import ConfigError, PeerLost
 
 InnerState = Literal["fresh", "donor"]
+# An inner state is no longer than so many times its parameters, and some more for its names: L-BFGS
+# keeps a hundred gradients and as many steps.
+_TIMES_PARAMETERS = 256
+_BYTES_OF_NAMES = 1 << 20
 # Of messages between a donor and a newcomer; out of the way of small numbers, which programs use.
-_TAG = 0x6F757465
+TAG = 0x6F757465
 
 
 class Donor:
@@ -81,14 +85,27 @@ class Donor:
         length = torch.tensor([state.numel()], dtype=torch.int64)
         for rank in newcomers:
             for tensor in (length, state):
-                self._sent.append((group.send(tensor, rank, _TAG, async_op=True), tensor))
+                self._sent.append((group.send(tensor, rank, TAG, async_op=True), tensor))
+
+    def _checked(self, length: int, donor: int) -> int:
+        """Return a length that a donor has told, if an inner state of this member may have it."""
+        groups = self._inner.param_groups
+        own = sum(p.numel() * p.element_size() for group in groups for p in group["params"])
+        most = own * _TIMES_PARAMETERS + _BYTES_OF_NAMES
+        if not 0 < length <= most:
+            raise ConfigError(
+                f"inner_state = 'donor': rank {donor} tells of a state of {length} bytes; "
+                f"accepted: up to {most}, for {own} bytes of parameters; make all members' "
+                "trainers alike"
+            )
+        return length
 
     def _take(self, group: Group, donor: int) -> None:
         length = torch.zeros(1, dtype=torch.int64)
         try:
-            group.recv(length, donor, _TAG)
-            frame = torch.empty(int(length), dtype=torch.uint8)
-            group.recv(frame, donor, _TAG)
+            group.recv(length, donor, TAG)
+            frame = torch.empty(self._checked(int(length), donor), dtype=torch.uint8)
+            group.recv(frame, donor, TAG)
         except PeerLost:
             warnings.warn(
                 f"inner_state = 'donor': rank {donor} was lost while it gave its inner state; this "

@@ -9,7 +9,7 @@ way, with and without a codec. Over any other backend, such as gloo or nccl, the
 multiplied by its weight before it is summed, and the sum is divided by the table's weights; those
 lose no member in mid-exchange without an error, so there is nothing to be off by. The factor is in
 units of the last mean weight that all have agreed on, so it is exactly 1 while the members do
-equally much: then this is the plain mean. Why: docs/decisions/0179-the-runtime-weighs.md
+equally much: then this is the plain mean. Why: docs/decisions/0178-the-runtime-weighs.md
 """
 
 from __future__ import annotations

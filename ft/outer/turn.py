@@ -3,7 +3,7 @@
 The table of a round has `inner_steps` rows, the same on all members; a member that has n steps of
 its own passes them in n steps, several rows at a time or one in several steps. So members that do
 unequally much begin the same collectives in the same order, and the table stays what it is.
-Why: docs/decisions/0180-a-round-has-rows-and-members-have-shares.md
+Why: docs/decisions/0179-a-round-has-rows-and-members-have-shares.md
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from thread_exchange import Alone  # noqa: E402
 
 from holdfast import View, ft  # noqa: E402
 from holdfast.errors import ConfigError, PeerLost  # noqa: E402
-from holdfast.ft.outer.donor import Donor  # noqa: E402
+from holdfast.ft.outer.donor import TAG, Donor  # noqa: E402
 
 VIEW = View(3, (0, 1, 4), (1, 4))
 
@@ -107,3 +107,11 @@ def test_what_is_no_such_state_is_refused():
         Donor("donor", Post(1, box), adam(0)).at(VIEW)
     with pytest.raises(ConfigError, match="inner_state = 'mine'; accepted: 'fresh' or 'donor'"):
         ft.DiLoCo(model(), adam(0), Alone(), inner_steps=H, inner_state="mine")
+
+
+@pytest.mark.parametrize("length", [0, -1, 1 << 40])
+def test_a_state_that_no_inner_optimiser_has_is_not_waited_for(length: int) -> None:
+    box: queue.SimpleQueue = queue.SimpleQueue()
+    Post(0, box).send(torch.tensor([length]), 1, TAG, async_op=True)
+    with pytest.raises(ConfigError, match=f"tells of a state of {length} bytes; accepted: up to"):
+        Donor("donor", Post(1, box), adam(0)).at(VIEW)
