@@ -31,6 +31,11 @@ class GroupExchange:
         self._has_weights = "weight" in taken
 
     @property
+    def group(self) -> Any:
+        """The group."""
+        return self._group
+
+    @property
     def rank(self) -> int:
         """This process's number in the group."""
         return int(self._group.rank)

@@ -13,7 +13,7 @@ from holdfast.comm.bench import plan_command
 from holdfast.compress.codec import codec_text, is_lossless
 from holdfast.errors import ConfigError
 from holdfast.ft.outer import codec_list, trainer_plan
-from holdfast.ft.outer.round_time import Pace
+from holdfast.ft.outer.round_time import Rates
 from holdfast.ft.outer.trainer_plan import Task, TrainerPlan
 from holdfast.topology import chart
 from holdfast.topology.link_fit import LinkModel
@@ -96,10 +96,10 @@ def run(arguments: argparse.Namespace) -> int:
     task = _task(arguments)
     made = trainer_plan.plan(task)
     gradients = _DTYPES[arguments.dtype or "float32"] * task.parameters
-    ddp = 2 * (task.pace.members - 1) / task.pace.members * gradients
+    ddp = 2 * (task.rates.members - 1) / task.rates.members * gradients
     fewer = ddp * made.inner_steps / (made.bytes_per_day * made.round_s / 86400)
     if arguments.json:
-        print(json.dumps({**asdict(made), "members": task.pace.members, "fewer_than_ddp": fewer}))
+        print(json.dumps({**asdict(made), "members": task.rates.members, "fewer_than_ddp": fewer}))
     else:
         print("\n".join(_lines(task, made, fewer)))
     return 0
@@ -121,7 +121,7 @@ def _task(arguments: argparse.Namespace) -> Task:
     codec_list.refuse_disorder(codecs, [cost.ratio for cost in costs])
     task = Task(
         _parameters(arguments.parameters),
-        Pace(members, _step_s(arguments), link),
+        Rates(members, _step_s(arguments), link),
         tuple(zip(codecs, costs, strict=True)),
         inner_steps=fits if arguments.inner_steps is None else (arguments.inner_steps,),
         fragments=fragments,
@@ -193,7 +193,7 @@ def _codecs(text: str) -> list[str]:
 
 
 def _lines(task: Task, made: TrainerPlan, fewer: float) -> list[str]:
-    pace = task.pace
+    rates = task.rates
     own = [f"inner_steps={made.inner_steps}"]
     if made.fragments > 1:
         own.append(f"fragments={made.fragments}")
@@ -204,9 +204,9 @@ def _lines(task: Task, made: TrainerPlan, fewer: float) -> list[str]:
         f"trainer = holdfast.ft.{made.method}(",
         f"    model, inner, group, {', '.join(own)}",
         ")",
-        f"for {task.parameters:,} parameters on {pace.members} members, {pace.step_s:.3g} s a "
-        f"local step, {8e-6 / pace.link.beta:.4g} Mbit/s, a round trip of "
-        f"{2e3 * pace.link.alpha:.3g} ms",
+        f"for {task.parameters:,} parameters on {rates.members} members, {rates.step_s:.3g} s a "
+        f"local step, {8e-6 / rates.link.beta:.4g} Mbit/s, a round trip of "
+        f"{2e3 * rates.link.alpha:.3g} ms",
         f"round     {made.round_s:.4g} s, of which {made.compute_s:.4g} s computation",
         f"exchange  {made.exchange_s:.4g} s, {made.fragments} in a round; {made.hidden:.1%} of "
         "that is hidden",

@@ -9,6 +9,7 @@ import torch
 from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.errors import ConfigError
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterNesterov, OuterOptimizer, OuterSGD
 from holdfast.ft.outer.rounds import Rounds
@@ -98,6 +99,12 @@ class AsyncDiLoCo(Overlapped):
         What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
     outer : OuterOptimizer
         What becomes of the mean progress.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -124,6 +131,9 @@ class AsyncDiLoCo(Overlapped):
         delay: int | None = None,
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
+        global_batch: int | None = None,
+        pace: bool = False,
+        inner_state: InnerState = "fresh",
     ) -> None:
         require(mode in ("eager", "delayed"), "mode", mode, "'eager' or 'delayed'")
         chosen = outer or OuterNesterov()
@@ -137,7 +147,9 @@ class AsyncDiLoCo(Overlapped):
                     "whose steps add up; or take mode='delayed'"
                 )
             self._own_steps = chosen
-        super().__init__(model, inner, group, rounds, chosen, codec)
+        super().__init__(
+            model, inner, group, rounds, chosen, codec, global_batch, pace, inner_state
+        )
         for fragment, flat in enumerate(self._flats):
             for name, count in self._own_state(flat.count).items():
                 self._own[f"{name}/{fragment}"] = flat.zeros(count)

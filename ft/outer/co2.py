@@ -10,6 +10,7 @@ from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.ft.outer import mixing
 from holdfast.ft.outer.async_diloco import Overlapped, overlapped_rounds
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model
 from holdfast.ft.outer.mean import Mean
 from holdfast.ft.outer.optimizers import OuterSGD
@@ -59,6 +60,12 @@ class CO2(Overlapped):
         Local steps that an exchange has: 1 to `inner_steps`. Default: all of a round.
     codec : Codec or str, optional
         What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -87,11 +94,16 @@ class CO2(Overlapped):
         fragments: int = 1,
         delay: int | None = None,
         codec: Codec | str | None = None,
+        global_batch: int | None = None,
+        pace: bool = False,
+        inner_state: InnerState = "fresh",
     ) -> None:
         require(clip is None or clip > 0, "clip", clip, "above 0, or None")
         rounds = overlapped_rounds(self.method, model, inner_steps, fragments, delay)
         self._step = OuterSGD(rate, momentum)
-        super().__init__(model, inner, group, rounds, self._step, codec)
+        super().__init__(
+            model, inner, group, rounds, self._step, codec, global_batch, pace, inner_state
+        )
         self._penalty = penalty
         self._clip = clip
         self.acted: Acted | None = None

@@ -20,7 +20,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.ft.outer.round_time import Pace, Shape, exchange_s, round_s
+from holdfast.ft.outer.round_time import Rates, Shape, exchange_s, round_s
 from holdfast.topology.codec_cost import CodecCost
 from holdfast.topology.link_fit import LinkModel
 
@@ -71,23 +71,23 @@ class Report:
 
     Parameters
     ----------
-    pace : Pace
+    rates : Rates
         Of links and members.
     speeds : tuple of float
         As in `Told`, of the slowest member.
     """
 
-    pace: Pace
+    rates: Rates
     speeds: tuple[float, ...]
 
     def room(self, shape: Shape) -> float:
         """Return the bytes that could be sent during the computation of a round."""
-        return shape.inner_steps * self.pace.step_s / self.pace.link.beta
+        return shape.inner_steps * self.rates.step_s / self.rates.link.beta
 
     def at(self, part: float) -> Report:
         """Return the same at a part of the rate."""
-        link = replace(self.pace.link, beta=self.pace.link.beta / part)
-        return replace(self, pace=replace(self.pace, link=link))
+        link = replace(self.rates.link, beta=self.rates.link.beta / part)
+        return replace(self, rates=replace(self.rates, link=link))
 
 
 def agreed(told: Sequence[Told]) -> Report | None:
@@ -111,7 +111,7 @@ def agreed(told: Sequence[Told]) -> Report | None:
     wire = 2 * (len(told) - 1) / len(told) * statistics.median_low(one.frame for one in measured)
     link = LinkModel(latency / 2, max(min(sending), 1e-9) / wire, 0.0)
     speeds = tuple(max(column) for column in zip(*(one.speeds for one in told), strict=True))
-    return Report(Pace(len(told), max(one.step_s for one in measured), link), speeds)
+    return Report(Rates(len(told), max(one.step_s for one in measured), link), speeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def rounds_s(shape: Shape, listed: Sequence[Listed], report: Report) -> list[flo
     report : Report
         What members agree on.
     """
-    return [round_s(shape, report.pace, _cost(listed, i, report)) for i in range(len(listed))]
+    return [round_s(shape, report.rates, _cost(listed, i, report)) for i in range(len(listed))]
 
 
 def coding_s(
@@ -199,7 +199,7 @@ def coding_s(
     speeds : tuple of float
         As in `Told`.
     """
-    none = Pace(members, 0.0, LinkModel(0.0, 0.0, 0.0))
+    none = Rates(members, 0.0, LinkModel(0.0, 0.0, 0.0))
     return exchange_s(count, none, _cost(listed, index, Report(none, speeds)))
 
 
@@ -254,12 +254,12 @@ def _agree(one: Report, other: Report, shape: Shape) -> bool:
 
 def _between(one: Report, other: Report) -> Report:
     """Return the middle of two reports that agree."""
-    links = one.pace.link, other.pace.link
+    links = one.rates.link, other.rates.link
     link = LinkModel(
         math.sqrt(links[0].alpha * links[1].alpha), math.sqrt(links[0].beta * links[1].beta), 0.0
     )
-    step = math.sqrt(one.pace.step_s * other.pace.step_s)
-    return replace(other, pace=replace(other.pace, step_s=step, link=link))
+    step = math.sqrt(one.rates.step_s * other.rates.step_s)
+    return replace(other, rates=replace(other.rates, step_s=step, link=link))
 
 
 def _least_lossy(rounds: Sequence[float]) -> int:
@@ -282,13 +282,13 @@ def told_of(state: State, shape: Shape, listed: Sequence[Listed]) -> str:
     name = listed[state.index].codec
     if state.reason is None:
         return f"{name}: the smallest frames, until rates have been measured"
-    pace = state.reason.pace
+    rates = state.reason.rates
     rounds = [
         f"{seconds:.3g} s with {one.codec}"
         for one, seconds in zip(listed, rounds_s(shape, listed, state.reason), strict=True)
     ]
     return (
-        f"{name} instead of {listed[state.before].codec}: at {8e-6 / pace.link.beta:.3g} Mbit/s, a "
-        f"round trip of {2e3 * pace.link.alpha:.3g} ms and "
-        f"{shape.inner_steps * pace.step_s:.3g} s of computation a round takes {', '.join(rounds)}"
+        f"{name} instead of {listed[state.before].codec}: at {8e-6 / rates.link.beta:.3g} Mbit/s, "
+        f"a round trip of {2e3 * rates.link.alpha:.3g} ms and "
+        f"{shape.inner_steps * rates.step_s:.3g} s of computation a round takes {', '.join(rounds)}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from holdfast.ft.outer.codec_choice import Report, State
-from holdfast.ft.outer.round_time import Pace
+from holdfast.ft.outer.round_time import Rates
 from holdfast.topology.link_fit import LinkModel
 
 # The number of the next exchange; of `State`: index, since, anchor, is_proven, before.
@@ -83,8 +83,8 @@ class Record:
     def _put(self, at: int, report: Report | None) -> None:
         values = [0.0] * self._width
         if report is not None:
-            pace = report.pace
-            values[:_REPORT] = [pace.members, pace.step_s, pace.link.alpha, pace.link.beta]
+            rates = report.rates
+            values[:_REPORT] = [rates.members, rates.step_s, rates.link.alpha, rates.link.beta]
             values[_REPORT:] = report.speeds
         self.tensor[at : at + self._width] = torch.tensor(values, dtype=torch.float64)
 
@@ -92,4 +92,4 @@ class Record:
         members, step_s, alpha, beta, *speeds = self.tensor[at : at + self._width].tolist()
         if not members:
             return None
-        return Report(Pace(int(members), step_s, LinkModel(alpha, beta, 0.0)), tuple(speeds))
+        return Report(Rates(int(members), step_s, LinkModel(alpha, beta, 0.0)), tuple(speeds))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from holdfast.compress.codec import Codec
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterNesterov, OuterOptimizer
 from holdfast.ft.outer.trainer import Trainer
@@ -32,6 +33,12 @@ class DiLoCo(Trainer):
         What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
     outer : OuterOptimizer
         What becomes of the mean progress.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -55,6 +62,19 @@ class DiLoCo(Trainer):
         inner_steps: int = 50,
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
+        global_batch: int | None = None,
+        pace: bool = False,
+        inner_state: InnerState = "fresh",
     ) -> None:
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
-        super().__init__(model, inner, group, rounds, outer or OuterNesterov(), codec)
+        super().__init__(
+            model,
+            inner,
+            group,
+            rounds,
+            outer or OuterNesterov(),
+            codec,
+            global_batch,
+            pace,
+            inner_state,
+        )

@@ -1,19 +1,22 @@
 """The members' mean, weighted by their samples: the one place that knows how it is made.
 
-Each member tells its weight to all, in a table, and sends its tensor, multiplied by its weight. The
-factor is the weight in units of the last mean weight that all have agreed on, so it is exactly 1
-while the members do equally much: then this is the plain mean.
+Each member tells its weight to all, in a table that says of whom a mean is, and sends its tensor. A
+member that has nothing to say, or something that is not finite, has weight 0.
 
-A member that has nothing to say, or something that is not finite, sends zeros of weight 0. When a
-member is lost in mid-exchange, all survivors divide by the weights of those whose data is in every
-part of the sum; parts in which the lost one's data is as well are off by its share.
+Over Holdfast (a ``holdfast.Group``, or torch's backend ``holdfast``) the runtime weighs: each part
+of the mean is divided by the weights of exactly those who are in that part, whoever dies on the
+way, with and without a codec. Over any other backend, such as gloo or nccl, the tensor is
+multiplied by its weight before it is summed, and the sum is divided by the table's weights; those
+lose no member in mid-exchange without an error, so there is nothing to be off by. The factor is in
+units of the last mean weight that all have agreed on, so it is exactly 1 while the members do
+equally much: then this is the plain mean. Why: docs/decisions/0178-the-runtime-weighs.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -33,7 +36,7 @@ class Mean:
     value : torch.Tensor
         It; zeros where nobody had a weight.
     weights : dict of int to float
-        By rank, of those whose data is in it, in samples; empty where it came by a sync.
+        By rank, of those whose data is in all of it, in samples; empty where it came by a sync.
     not_finite : tuple of int
         Ranks that had something else than numbers to send, and count for nothing.
     is_empty : bool
@@ -107,21 +110,12 @@ class Share:
         return [self.told, float(not self.finite), 1.0]
 
 
-Contributors = Callable[[Pending], tuple[int, ...] | None]
-"""Whose data every part of an op's result has, once it has ended; None where nobody knows."""
-
-
-def unknown(_: Pending) -> tuple[int, ...] | None:
-    """Return that nobody knows: of a backend that loses no member, everybody's data is there."""
-    return None
-
-
 def begin(
     exchange: Exchange,
     tensor: torch.Tensor,
     share: Share,
     codec: str | None = None,
-    contributors: Contributors = unknown,
+    native: bool = False,
 ) -> MeanUnderWay:
     """Begin the weighted mean of a tensor over the members; collective.
 
@@ -135,27 +129,28 @@ def begin(
         Of this member.
     codec : str, optional
         What the tensor travels as.
-    contributors : callable
-        Of what `exchange` begins.
+    native : bool
+        Whether `exchange` is over Holdfast: its averages take weights, and say who is in them.
     """
     if not share.finite:
         tensor.zero_()
     if exchange.members == (exchange.rank,):
         return _Alone(tensor, share, exchange.rank)
-    if share.told != share.unit:
-        tensor.mul_(share.told / share.unit)
     # Bits as integers, which no codec touches; each row has one writer, so their sum is exact.
     rows = torch.zeros(exchange.size, _COLUMNS, dtype=torch.float64)
     rows[exchange.rank] = torch.tensor(share.row(), dtype=rows.dtype)
     bits = rows.view(torch.int64).to(tensor.device)
-    table = exchange.sum(bits)
+    table = _Table(exchange.sum(bits), bits)
     dtype = tensor.dtype
-    if codec is None:
-        return _Sent(table, exchange.sum(tensor), tensor, dtype, bits, share, False, contributors)
     # What a codec loses is more than what float32 does, and none takes more.
-    value = tensor if is_lossless(codec) else tensor.to(torch.float32)
-    data = exchange.mean(value, codec)
-    return _Sent(table, data, value, dtype, bits, share, True, contributors)
+    value = tensor if codec is None or is_lossless(codec) else tensor.to(torch.float32)
+    if native:
+        data = exchange.mean(value, codec, share.told)
+        return _Weighed(table, data, value, dtype, share)
+    if share.told != share.unit:
+        value.mul_(share.told / share.unit)
+    data = exchange.sum(value) if codec is None else exchange.mean(value, codec)
+    return _Summed(table, data, value, dtype, share, codec is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,31 +167,59 @@ class _Alone:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
-    """Table and tensor under way; with a codec it is an average over those who are in it."""
+class _Table:
+    """Everybody's rows under way."""
 
-    table: Pending
+    pending: Pending
+    bits: torch.Tensor
+
+    def wait(self) -> dict[int, tuple[float, bool]]:
+        """Return by rank, of those whose row has come, the weight, and if it was not finite."""
+        self.pending.wait()
+        told = self.bits.cpu().view(torch.float64).tolist()
+        return {
+            rank: (weight, bool(odd)) for rank, (weight, odd, there) in enumerate(told) if there
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Summed:
+    """Table and weighted sum under way; with a codec it is an average over those who are there."""
+
+    table: _Table
     data: Pending
     value: torch.Tensor
     dtype: torch.dtype
-    bits: torch.Tensor
     share: Share
     averaged: bool
-    contributors: Contributors
 
     def wait(self) -> Mean:
-        self.table.wait()
+        rows = self.table.wait()
         self.data.wait()
-        told = self.bits.cpu().view(torch.float64).tolist()
-        rows = {
-            rank: (weight, bool(odd)) for rank, (weight, odd, there) in enumerate(told) if there
-        }
-        inside = self.contributors(self.data)
-        if inside is None:
-            inside = tuple(rows)
-        # Of one whose data came and whose row did not, nobody knows the weight.
-        known = [(rank, *rows.get(rank, (self.share.unit, False))) for rank in inside]
-        divisor = sum(weight for _, weight, _ in known) / self.share.unit
+        divisor = sum(weight for weight, _ in rows.values()) / self.share.unit
         if self.averaged:
-            divisor /= max(1, len(known))
+            divisor /= max(1, len(rows))
+        known = [(rank, *row) for rank, row in rows.items()]
         return arrived(self.value.to(self.dtype), known, divisor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """Table and a mean that the runtime weighs under way."""
+
+    table: _Table
+    data: Any  # a Work of comm, which has an outcome
+    value: torch.Tensor
+    dtype: torch.dtype
+    share: Share
+
+    def wait(self) -> Mean:
+        rows = self.table.wait()
+        self.data.wait()
+        inside = self.data.outcome.contributors
+        # A row may be missing where the data came: its member died, and nobody knows its weight.
+        # The mean has the right one; what is told of it is the usual one.
+        known = [(rank, *rows.get(rank, (self.share.unit, False))) for rank in inside]
+        if not any(rows[rank][0] for rank in inside if rank in rows):
+            known = [(rank, 0.0, odd) for rank, _, odd in known]
+        return arrived(self.value.to(self.dtype), known, 1.0)

@@ -35,7 +35,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Rates:
     """How fast members and links are.
 
     Parameters
@@ -53,43 +53,43 @@ class Pace:
     link: LinkModel
 
 
-def exchange_s(count: int, pace: Pace, cost: CodecCost) -> float:
+def exchange_s(count: int, rates: Rates, cost: CodecCost) -> float:
     """Return the seconds of an exchange.
 
     Parameters
     ----------
     count : int
         Elements of the fragment.
-    pace : Pace
+    rates : Rates
         Of links and members.
     cost : CodecCost
         Of what it travels as.
     """
-    return coded_seconds(pace.link, pace.members, ELEMENT_BYTES * count, cost)
+    return coded_seconds(rates.link, rates.members, ELEMENT_BYTES * count, cost)
 
 
-def exposed_s(shape: Shape, pace: Pace, cost: CodecCost) -> float:
+def exposed_s(shape: Shape, rates: Rates, cost: CodecCost) -> float:
     """Return for how many seconds of a round members only wait for exchanges.
 
     Parameters
     ----------
     shape : Shape
         Of the round.
-    pace : Pace
+    rates : Rates
         Of links and members.
     cost : CodecCost
         Of what exchanges travel as.
     """
-    beside = shape.delay * pace.step_s
-    return sum(max(0.0, exchange_s(count, pace, cost) - beside) for count in shape.counts)
+    beside = shape.delay * rates.step_s
+    return sum(max(0.0, exchange_s(count, rates, cost) - beside) for count in shape.counts)
 
 
-def round_s(shape: Shape, pace: Pace, cost: CodecCost) -> float:
+def round_s(shape: Shape, rates: Rates, cost: CodecCost) -> float:
     """Return the seconds of a round.
 
     Parameters
     ----------
-    shape, pace, cost
+    shape, rates, cost
         As for `exposed_s`.
     """
-    return shape.inner_steps * pace.step_s + exposed_s(shape, pace, cost)
+    return shape.inner_steps * rates.step_s + exposed_s(shape, rates, cost)

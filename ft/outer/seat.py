@@ -22,7 +22,6 @@ from holdfast.errors import ConfigError
 from holdfast.ft.outer import codec_list
 from holdfast.ft.outer.auto_exchange import AutoExchange
 from holdfast.ft.outer.coded import CodedExchange
-from holdfast.ft.outer.mean import Contributors, unknown
 from holdfast.ft.outer.rounds import Rounds
 
 
@@ -38,8 +37,8 @@ class Seat(NamedTuple):
         backend ``holdfast``; None: its members never change.
     codec : str or None
         As the runtime spells it.
-    contributors : callable
-        Of what `exchange` begins.
+    native : bool
+        Whether the exchange is over Holdfast, whose averages take weights.
     auto : AutoExchange, optional
         What chooses the codec; below `exchange`.
     """
@@ -47,7 +46,7 @@ class Seat(NamedTuple):
     exchange: CountedExchange
     group: Any
     codec: str | None
-    contributors: Contributors = unknown
+    native: bool = False
     auto: AutoExchange | None = None
 
     def start(self, shared: dict[str, torch.Tensor], rounds: Rounds, counts: Sequence[int]) -> None:
@@ -69,6 +68,16 @@ class Seat(NamedTuple):
     def told(self) -> tuple[str | None, str]:
         """What progress travels as now, and why it does where that was chosen."""
         return (self.codec, "") if self.auto is None else self.auto.told
+
+    @property
+    def native_group(self) -> Group | None:
+        """The group of Holdfast that the exchange is over, if it is over one."""
+        inner: Any = self.exchange
+        while not isinstance(inner, GroupExchange):
+            if (inner := getattr(inner, "inner", None)) is None:
+                return None
+        group: Group = inner.group
+        return group
 
     def advance(self, shared: Mapping[str, torch.Tensor], fresh: bool) -> View:
         """Pass a step boundary; who has come in has the others' shared state afterwards.
@@ -130,11 +139,12 @@ def take(group: Any, codec: Any, method: str) -> Seat:
 
 def _seat(group: Any, text: str | None, method: str) -> Seat:
     if isinstance(group, Group):
-        return Seat(CountedExchange(GroupExchange(group), method), group, text, _of_work)
+        return Seat(CountedExchange(GroupExchange(group), method), group, text, True)
     if group is None or isinstance(group, dist.ProcessGroup):
         return _of_torch(group, text, method)
     if all(hasattr(group, name) for name in ("mean", "sum", "gather", "members")):
-        return Seat(CountedExchange(_with_codecs(group), method), None, text)
+        native = isinstance(group, GroupExchange)
+        return Seat(CountedExchange(_with_codecs(group), method), None, text, native)
     raise ConfigError(
         f"group = a {type(group).__name__}; accepted: None, a ProcessGroup, a holdfast.Group, or "
         "an Exchange of holdfast.compress"
@@ -149,27 +159,14 @@ def _of_torch(group: Any, codec: str | None, method: str) -> Seat:
             "for a single process"
         )
     group = dist.group.WORLD if group is None else group
-    plain = ProcessGroupExchange(group)
     if dist.get_backend(group) != "holdfast":
-        return Seat(CountedExchange(CodedExchange(plain), method), None, codec)
-    if codec is None:
-        return Seat(CountedExchange(plain, method), group, codec, _of_torchs_work)
-    return Seat(CountedExchange(_native(group), method), group, codec, _of_work)
-
-
-def _of_work(work: Any) -> tuple[int, ...]:
-    contributors: tuple[int, ...] = work.outcome.contributors
-    return contributors
-
-
-def _of_torchs_work(work: Any) -> tuple[int, ...]:
-    from holdfast.torch import outcome
-
-    return outcome(work).contributors
+        plain = CodedExchange(ProcessGroupExchange(group))
+        return Seat(CountedExchange(plain, method), None, codec)
+    return Seat(CountedExchange(_native(group), method), group, codec, True)
 
 
 def _native(group: Any) -> Exchange:
-    """Return the exchange over the group below a process group, which has codecs."""
+    """Return the exchange over the group below a process group, which has codecs and weights."""
     from holdfast import _core
     from holdfast.torch import backend_of
 

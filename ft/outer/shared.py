@@ -47,6 +47,26 @@ def tensors(
     return made
 
 
+def parameters(
+    shared: Mapping[str, torch.Tensor], flats: Sequence[Flat], rounds: Rounds
+) -> dict[str, torch.Tensor]:
+    """Return the shared parameters by name, by reference.
+
+    Parameters
+    ----------
+    shared : mapping of str to torch.Tensor
+        Where they are.
+    flats : sequence of Flat
+        The fragments, with their shapes.
+    rounds : Rounds
+        Their table, with their names.
+    """
+    found: dict[str, torch.Tensor] = {}
+    for fragment, (flat, part) in enumerate(zip(flats, rounds.parts, strict=True)):
+        found.update(zip(part, flat.views(shared[f"outer/{fragment}"]), strict=True))
+    return found
+
+
 def keep(shared: Mapping[str, torch.Tensor], arrivals: Mapping[int, Mean]) -> None:
     """Write down means that have arrived before their time.
 

@@ -10,6 +10,7 @@ import torch
 from holdfast.compress.exchange import Pending
 from holdfast.compress.options import require
 from holdfast.ft.outer import mean, sparse_frame
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterSGD
 from holdfast.ft.outer.trainer import Trainer
@@ -48,6 +49,12 @@ class SparseLoCo(Trainer):
         False: what is not sent is lost.
     rate : float
         Of the outer step, above 0.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -73,11 +80,16 @@ class SparseLoCo(Trainer):
         decay: float = 0.95,
         error_feedback: bool = True,
         rate: float = 1.0,
+        global_batch: int | None = None,
+        pace: bool = False,
+        inner_state: InnerState = "fresh",
     ) -> None:
         require(0 < ratio <= 1, "ratio", ratio, "above 0, to 1")
         require(0 <= decay <= 1, "decay", decay, "0 to 1")
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
-        super().__init__(model, inner, group, rounds, OuterSGD(rate), None)
+        super().__init__(
+            model, inner, group, rounds, OuterSGD(rate), None, global_batch, pace, inner_state
+        )
         self._averages = False
         self._ratio = ratio
         self._decay = decay
@@ -91,10 +103,12 @@ class SparseLoCo(Trainer):
     def _begin_mean(
         self, fragment: int, sent: torch.Tensor, share: mean.Share
     ) -> mean.MeanUnderWay:
-        if share.finite and self._feedback:
+        # What counts for nothing takes nothing out of the residual.
+        owes = self._feedback and share.told > 0
+        if owes:
             sent.add_(self._own[f"residual/{fragment}"], alpha=self._decay)
         frame = sparse_frame.encode(sent if share.finite else torch.zeros_like(sent), self._ratio)
-        if share.finite and self._feedback:
+        if owes:
             gone = sparse_frame.decode(frame, sent.numel(), self._ratio)
             self._left[fragment] = sent.sub_(gone)
         head = torch.tensor([share.told], dtype=torch.float64).view(torch.uint8)

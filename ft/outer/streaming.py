@@ -9,6 +9,7 @@ import torch
 from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.ft.outer import mixing
+from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterNesterov, OuterOptimizer
 from holdfast.ft.outer.trainer import Trainer
@@ -45,6 +46,12 @@ class StreamingDiLoCo(Trainer):
         What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
     outer : OuterOptimizer
         What becomes of the mean progress.
+    global_batch : int, optional
+        Samples of a round over all members, held while they come and go; see `Trainer`.
+    pace : bool
+        Whether a slow member has less to do; see `Trainer`.
+    inner_state : str
+        What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
 
     Raises
     ------
@@ -71,6 +78,9 @@ class StreamingDiLoCo(Trainer):
         mix: float | None = None,
         codec: Codec | str | None = None,
         outer: OuterOptimizer | None = None,
+        global_batch: int | None = None,
+        pace: bool = False,
+        inner_state: InnerState = "fresh",
     ) -> None:
         accepted = (
             f"0 to {inner_steps - 1}, below inner_steps = {inner_steps}; AsyncDiLoCo and CO2 have "
@@ -80,7 +90,17 @@ class StreamingDiLoCo(Trainer):
         keep = (0.5 if delay else 0.0) if mix is None else mix
         require(0 <= keep <= 1, "mix", mix, "0 to 1")
         rounds = rounds_of(self.method, model, inner_steps, fragments, delay)
-        super().__init__(model, inner, group, rounds, outer or OuterNesterov(), codec)
+        super().__init__(
+            model,
+            inner,
+            group,
+            rounds,
+            outer or OuterNesterov(),
+            codec,
+            global_batch,
+            pace,
+            inner_state,
+        )
         self._keep = keep
 
     def _put(self, fragment: int) -> None:

@@ -1,8 +1,7 @@
-"""What all outer-step trainers share: local steps, and a walk through the table of rounds.
+"""What all outer-step trainers share: local steps, step boundaries and checkpoints.
 
-A method says what it sends of a fragment, and how the mean goes into the parameters; when, is the
-table's (`rounds`). What is shared by all members lies in fixed tensors, written in place, so that a
-newcomer takes it over and a checkpoint has it. Why: docs/decisions/0175-rounds-are-data.md
+What is done with a fragment is in `walk`, when it is done in `rounds`, and how much a member does
+in `turn`. Why: docs/decisions/0175-rounds-are-data.md
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import torch
 
@@ -19,20 +18,18 @@ from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.compress.reducer import View
 from holdfast.errors import HoldfastError, PeerLost
-from holdfast.ft.outer import checkpoint, mean, mixing, seat, shared
+from holdfast.ft.outer import checkpoint, seat, shared
 from holdfast.ft.outer.boundary import Boundary
-from holdfast.ft.outer.flat import Flat, Model, digests, trained
-from holdfast.ft.outer.optimizers import OuterOptimizer, is_average
-from holdfast.ft.outer.report import OuterStep, warn_of
+from holdfast.ft.outer.donor import Donor, InnerState
+from holdfast.ft.outer.flat import Model, digests
+from holdfast.ft.outer.optimizers import OuterOptimizer
+from holdfast.ft.outer.pace import Pace
 from holdfast.ft.outer.rounds import Event, Rounds
+from holdfast.ft.outer.turn import Turn
+from holdfast.ft.outer.walk import Walk
 
 
-class _Flight(NamedTuple):
-    under_way: mean.MeanUnderWay
-    weight: float
-
-
-class Trainer:
+class Trainer(Walk):
     """Local steps of an inner optimiser, and outer steps over the members of a group.
 
     Not made by itself; a method is a subclass. All members make theirs alike, from the same
@@ -52,9 +49,21 @@ class Trainer:
         What becomes of the mean progress.
     codec : Codec or str, optional
         What progress travels as, or a list to choose from, as ``"auto(bf16,int8,int4)"``.
+    global_batch : int, optional
+        Samples of a round over all members, which stay as many when members come and go. It is the
+        batch of an outer step, the one that all members do together: that of a local step is the
+        inner optimiser's, and its rate is set for it. Each round's samples are dealt to the members
+        that the boundary before it has agreed on, and `next_batch` says how many a local step is
+        to be of; a member that has more of them does more local steps. None: every member does
+        `inner_steps` local steps in a round, of any number of samples.
+    pace : bool
+        Whether a slow member has less to do in a round, by its speed in the one before, so that it
+        is not waited for: of `global_batch` a smaller part, else fewer local steps than
+        `inner_steps`, which the fastest does. Its weight is smaller by as much.
+    inner_state : str
+        What the inner optimiser of a newcomer begins with: ``"fresh"``, nothing, or ``"donor"``,
+        the state of the lowest rank that was there before, as it is then. Over Holdfast.
     """
-
-    method: ClassVar[str]
 
     def __init__(
         self,
@@ -64,72 +73,36 @@ class Trainer:
         rounds: Rounds,
         outer: OuterOptimizer,
         codec: Codec | str | None,
+        global_batch: int | None = None,
+        pace: bool = False,
+        inner_state: InnerState = "fresh",
     ) -> None:
-        self.inner = inner
-        self.rounds = rounds
-        self.outer = outer
-        self.last: OuterStep | None = None
-        """The latest outer step; None before the first."""
-        self._seat = seat.take(group, codec, self.method)
-        self._parameters = trained(model)
-        self._flats = [Flat([self._parameters[name] for name in part]) for part in rounds.parts]
-        # A codec takes progress, which is small, rather than parameters.
-        self._averages = is_average(outer) and self._seat.codec is None
-        self.shared = shared.tensors(self._flats, rounds, outer)
-        """What is the same on all members, for programs that sync or look at it."""
-        self._seat.start(self.shared, rounds, [flat.count for flat in self._flats])
-        samples = torch.zeros(len(self._flats), dtype=torch.float64)
-        self._own: dict[str, torch.Tensor] = {"samples": samples}
-        self._flights: dict[int, _Flight] = {}
-        self._arrivals: dict[int, mean.Mean] = {}
+        super().__init__(model, inner, group, rounds, outer, codec)
+        seated = self._seat.exchange
+        self._pace = Pace(pace, self._flats[0].device)
+        self._turn = Turn(
+            rounds.inner_steps, global_batch, lambda: seated.members, seated.rank, self._pace
+        )
+        self._own["turn"] = self._turn.own
         self._boundary = Boundary(self._seat)
-
-    # ---- what methods change ---------------------------------------------------------------------
-
-    def _sends(self, fragment: int, local: torch.Tensor) -> torch.Tensor:
-        """Return what this member brings to the mean; may overwrite `local`."""
-        if self._averages:
-            return local
-        return self._flats[fragment].rounded(self._outer(fragment)) - local
-
-    def _begin_mean(
-        self, fragment: int, sent: torch.Tensor, share: mean.Share
-    ) -> mean.MeanUnderWay:
-        own = self._seat
-        return mean.begin(own.exchange, sent, share, own.codec, own.contributors)
-
-    def _put_own(self, fragment: int) -> None:
-        """Put this member's part in, when its exchange has begun."""
-
-    def _take_back(self, fragment: int) -> None:
-        """Undo what `_put_own` did: the exchange has failed."""
-
-    def _outer_step(self, fragment: int, arrived: mean.Mean) -> None:
-        """Make the new shared parameters."""
-        if self._averages:
-            self._outer(fragment).copy_(arrived.value)
-        else:
-            self.outer.update(self._outer(fragment), arrived.value, self._state(fragment))
-
-    def _put(self, fragment: int) -> None:
-        """Put the shared parameters into the model."""
-        self._flats[fragment].write(self._outer(fragment))
-
-    def _restart(self, fragment: int) -> None:
-        """Begin anew from the shared parameters."""
-        self._flats[fragment].write(self._outer(fragment))
+        self._donor = Donor(inner_state, self._seat.native_group, inner)
 
     # ---- local steps -----------------------------------------------------------------------------
 
     @property
-    def steps(self) -> int:
-        """Local steps since the beginning of the run, the same on all members."""
-        return int(self.shared["steps"][0])
-
-    @property
     def at_boundary(self) -> bool:
         """Whether a round has just ended, or none has begun."""
-        return self.steps % self.rounds.inner_steps == 0
+        return self._turn.is_whole
+
+    def next_batch(self, most: int) -> int:
+        """Return how many samples the next local step is to be of, so that `global_batch` holds.
+
+        Parameters
+        ----------
+        most : int
+            Samples that fit in a step; what is returned without `global_batch`.
+        """
+        return self._turn.next_batch(most)
 
     @torch.no_grad()
     def step(self, samples: float = 1.0) -> None:
@@ -144,94 +117,66 @@ class Trainer:
         Raises
         ------
         ConfigError
-            At the first step, when the members' models or trainers differ, with their ranks.
+            At the first step, when the members' models or trainers differ, with their ranks; for
+            samples that this member's part of `global_batch` has no room for.
         PeerLost, Timeout
             When an exchange failed: the progress that it had stays in the parameters, and goes into
             the next one.
         """
         fits = math.isfinite(samples) and samples >= 0
         require(fits, "samples", samples, "a number, 0 and more")
-        if self.steps == 0:
-            self._compare()
+        self._turn.check(samples)
+        if self.steps == 0 and self._turn.is_whole:
+            told = digests(self._parameters, self._alike())
+            seat.refuse_other_models(self._seat.exchange, told, self._flats[0].device)
         with torch.enable_grad():
             self.inner.step()
-        self.shared["steps"][0] += 1
         self._own["samples"] += samples
-        for event in self.rounds.after(self._place):
-            is_last = event.act == "begin" and event.step == self.rounds.inner_steps
-            if is_last and self._boundary.state is not None:
+        rows = self._turn.passed(samples, self.steps)
+        self._pace.computed(self._turn.units(samples), bool(rows))
+        try:
+            for row in rows:
+                self.shared["steps"][0] += 1
+                self._pass_row(row)
+        except HoldfastError:
+            self._turn.go_to(self.steps)
+            raise
+        finally:
+            self._pace.goes_on()
+
+    def _pass_row(self, row: int) -> None:
+        for event in self.rounds.after(row):
+            if self._is_last(event) and self._boundary.state is not None:
                 self._pass_boundary(self._boundary.state, inside=True)
             self._do(event)
 
-    @property
-    def _place(self) -> int:
-        return (self.steps - 1) % self.rounds.inner_steps + 1
+    def _is_last(self, event: Event) -> bool:
+        """Return whether it is the begin of a round's last exchange."""
+        return event.act == "begin" and event.step == self.rounds.inner_steps
 
     def _do(self, event: Event) -> None:
-        if event.act == "begin":
-            self._begin(event.fragment)
-        elif event.act == "own":
-            self._put_own(event.fragment)
-        elif event.act == "end":
-            self._end(event.fragment)
-        else:
-            self._mix(event.fragment)
+        if self._is_last(event):
+            self._pace.begin(self._seat.exchange)
+        super()._do(event)
+
+    def _end(self, fragment: int) -> None:
+        try:
+            super()._end(fragment)
+        finally:
+            # What is told began with the exchange of the last fragment, and ends with it.
+            if fragment == len(self._flats) - 1:
+                self._pace.end()
+
+    def _mix(self, fragment: int) -> None:
+        super()._mix(fragment)
+        if fragment == len(self._flats) - 1:
+            self._pace.adopt()
 
     def _alike(self) -> str:
         """Return what all members must have alike, but for the model."""
-        return f"{self.settings()}\n{self._seat.codec}\n{self.outer}"
-
-    def _compare(self) -> None:
-        told = digests(self._parameters, self._alike())
-        seat.refuse_other_models(self._seat.exchange, told, self._flats[0].device)
-
-    def _begin(self, fragment: int) -> None:
-        sent = self._sends(fragment, self._flats[fragment].read())
-        finite = bool(torch.isfinite(sent).all())
-        samples = self._own["samples"]
-        unit = float(self.shared["unit"][fragment])
-        share = mean.Share(float(samples[fragment]), unit, finite)
-        self._seat.exchange.asked([sent])
-        self._flights[fragment] = _Flight(self._begin_mean(fragment, sent, share), share.weight)
-        samples[fragment] = 0
-        self.shared["steps"][1 + fragment] = self.steps
-        if not finite:
-            self._start_over()
-
-    def _start_over(self) -> None:
-        """Drop all local progress: what is not finite in one fragment soon is in the others."""
-        self._own["samples"].zero_()
-        for fragment, flat in enumerate(self._flats):
-            flat.mend(self.inner)
-            self._restart(fragment)
-
-    def _end(self, fragment: int) -> None:
-        flight = self._flights.pop(fragment, None)
-        if flight is None:
-            return
-        try:
-            arrived = flight.under_way.wait()
-        except HoldfastError:
-            self._own["samples"][fragment] += flight.weight
-            self._take_back(fragment)
-            raise
-        if not arrived.is_empty:
-            self.shared["unit"][fragment] = arrived.unit
-        self._arrivals[fragment] = arrived
-        if arrived.not_finite:
-            warn_of(arrived.not_finite, self.method, self.steps)
-
-    def _mix(self, fragment: int) -> None:
-        arrived = self._arrivals.pop(fragment, None)
-        if arrived is None:
-            return
-        length = mixing.norm(arrived.value)
-        # Where nobody had anything to say, there is no outer step: no momentum goes on alone.
-        if not arrived.is_empty:
-            self._outer_step(fragment, arrived)
-        self._put(fragment)
-        told = (arrived.weights, arrived.not_finite, length, *self._seat.told)
-        self.last = OuterStep(self.steps, fragment, *told)
+        return (
+            f"{self.settings()}\n{self._seat.codec}\n{self.outer}\n{self._turn}\n{self._donor.kind}"
+        )
 
     # ---- ends, boundaries, newcomers -------------------------------------------------------------
 
@@ -241,9 +186,11 @@ class Trainer:
 
         At the end of training, or before a checkpoint for others: every member's model has the
         same bits afterwards. What is under way is waited for, and fragments that have made local
-        steps since are exchanged once more. Training may go on.
+        steps since are exchanged once more. Training may go on. With `global_batch` it is called
+        between rounds.
         """
-        for fragment in self._in_order():
+        self._turn.refuse_within("finish()")
+        for fragment in self._flights.in_order():
             self._end(fragment)
             self._mix(fragment)
         for fragment in range(len(self._flats)):
@@ -254,21 +201,13 @@ class Trainer:
                 self._mix(fragment)
             self._restart(fragment)
 
-    def _in_order(self) -> list[int]:
-        """Return the fragments under way or arrived, in the order in which they began."""
-        begun = self.shared["steps"][1:].tolist()
-        there = {*self._flights, *self._arrivals}
-        return sorted(there, key=lambda fragment: (begun[fragment], fragment))
-
     def shared_parameters(self) -> dict[str, torch.Tensor]:
         """Return the shared parameters by name, by reference: the same bits on all members.
 
         For evaluation with ``torch.func.functional_call``, and for programs that compare. In
         float32 or float64, whatever the model's dtype is.
         """
-        found: dict[str, torch.Tensor] = {}
-        for fragment, (flat, part) in enumerate(zip(self._flats, self.rounds.parts, strict=True)):
-            found.update(zip(part, flat.views(self._outer(fragment)), strict=True))
+        found = shared.parameters(self.shared, self._flats, self.rounds)
         return {name: found[name] for name in self._parameters}
 
     @property
@@ -304,8 +243,10 @@ class Trainer:
         Raises
         ------
         ConfigError
-            At a newcomer whose trainer is not as the others'.
+            At a newcomer whose trainer is not as the others'; with `global_batch` in the middle of
+            a round.
         """
+        self._turn.refuse_within("advance()")
         if each_round:
             self._boundary.state = state or {}
         return self._pass_boundary(state or {})
@@ -315,33 +256,27 @@ class Trainer:
             # Of a loss that is an error the view tells; the progress goes into the next exchange.
             with contextlib.suppress(PeerLost):
                 self._settle()
+            self._donor.finish()
         boundary = self._boundary
-        if boundary.advance(self.shared, state, self._alike(), self.settings(), inside):
+        came = boundary.advance(self.shared, state, self._alike(), self.settings(), inside)
+        assert boundary.view is not None
+        self._donor.at(boundary.view)
+        self._pace.forget(boundary.view.joined)
+        self._pace.goes_on()
+        if came:
             self._take_over()
-            events = list(self.rounds.after(self._place)) if boundary.is_inside else []
+            # Inside is in the last row.
+            events = self.rounds.after(self.rounds.inner_steps if boundary.is_inside else 0)
             for event in itertools.dropwhile(lambda event: event.act != "begin", events):
                 self._do(event)
-        assert boundary.view is not None
         return boundary.view
-
-    def _settle(self) -> None:
-        """Wait for what is under way; the table says when it is mixed in."""
-        failed: PeerLost | None = None
-        for fragment in self._in_order():
-            try:
-                self._end(fragment)
-            except PeerLost as error:
-                failed = error
-        shared.keep(self.shared, self._arrivals)
-        if failed is not None:
-            raise failed
 
     def _take_over(self) -> None:
         self._own["samples"].zero_()
-        self._flights.clear()
+        self._turn.go_to(self.steps)
         for fragment in range(len(self._flats)):
             self._restart(fragment)
-        self._arrivals = shared.kept(self.shared)
+        self._flights.take_over()
 
     # ---- checkpoints -----------------------------------------------------------------------------
 
@@ -368,7 +303,7 @@ class Trainer:
             "settings": self.settings(),
             "shared": dict(self.shared),
             "own": dict(self._own),
-            "flights": checkpoint.flights(self._arrivals),
+            "flights": self._flights.state(),
         }
 
     @torch.no_grad()
@@ -388,12 +323,4 @@ class Trainer:
         checkpoint.refuse_other(state, self.settings())
         checkpoint.copy("shared", self.shared, state["shared"])
         checkpoint.copy("own", self._own, state["own"])
-        self._flights.clear()
-        self._arrivals = checkpoint.arrivals(state["flights"], self.shared)
-
-    def _outer(self, fragment: int) -> torch.Tensor:
-        return self.shared[f"outer/{fragment}"]
-
-    def _state(self, fragment: int) -> dict[str, torch.Tensor]:
-        names = self.outer.state_of(self._flats[fragment].count)
-        return {name: self.shared[f"{name}/{fragment}"] for name in names}
+        self._flights.load(state["flights"])

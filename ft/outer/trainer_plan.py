@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.errors import ConfigError
 from holdfast.ft.outer.codec_choice import LITTLE, RESERVE, Report
-from holdfast.ft.outer.round_time import ELEMENT_BYTES, Pace, Shape, exchange_s, exposed_s
+from holdfast.ft.outer.round_time import ELEMENT_BYTES, Rates, Shape, exchange_s, exposed_s
 from holdfast.topology.codec_cost import CodecCost
 
 METHODS = ("DiLoCo", "StreamingDiLoCo", "AsyncDiLoCo", "CO2")
@@ -35,7 +35,7 @@ class Task:
     ----------
     parameters : int
         Elements that are shared.
-    pace : Pace
+    rates : Rates
         Of members and links.
     codecs : tuple of (str, CodecCost)
         That may be used, from the least lossy to the most.
@@ -48,7 +48,7 @@ class Task:
     """
 
     parameters: int
-    pace: Pace
+    rates: Rates
     codecs: tuple[tuple[str, CodecCost], ...]
     methods: tuple[str, ...] = (_WAITING, _STREAMING)
     inner_steps: tuple[int, ...] = INNER_STEPS
@@ -121,8 +121,8 @@ def plan(task: Task) -> TrainerPlan:
     return next((one for one in tried if one.is_enough), min(tried, key=lambda one: one.exposed))
 
 
-def predicted(task: Task, made: TrainerPlan, pace: Pace) -> TrainerPlan:
-    """Return what a plan should do at another pace.
+def predicted(task: Task, made: TrainerPlan, rates: Rates) -> TrainerPlan:
+    """Return what a plan should do at other rates.
 
     Parameters
     ----------
@@ -130,21 +130,21 @@ def predicted(task: Task, made: TrainerPlan, pace: Pace) -> TrainerPlan:
         Of which it is.
     made : TrainerPlan
         The plan.
-    pace : Pace
+    rates : Rates
         Of members and links.
     """
     shape = Shape(_counts(task.parameters, made.fragments), made.inner_steps, made.delay)
     cost = dict(task.codecs)[made.codec]
-    return _planned(replace(task, pace=pace), made.method, shape, made.codec, cost)
+    return _planned(replace(task, rates=rates), made.method, shape, made.codec, cost)
 
 
 def _check(task: Task) -> None:
     if task.parameters < 1:
         raise ConfigError(f"parameters = {task.parameters}; accepted: 1 and more")
-    if task.pace.members < 2:
-        raise ConfigError(f"members = {task.pace.members}; accepted: 2 and more")
-    if not (math.isfinite(task.pace.step_s) and task.pace.step_s > 0):
-        raise ConfigError(f"seconds of a local step = {task.pace.step_s}; accepted: above 0")
+    if task.rates.members < 2:
+        raise ConfigError(f"members = {task.rates.members}; accepted: 2 and more")
+    if not (math.isfinite(task.rates.step_s) and task.rates.step_s > 0):
+        raise ConfigError(f"seconds of a local step = {task.rates.step_s}; accepted: above 0")
     for name in task.methods:
         if name not in METHODS:
             raise ConfigError(f"method = {name!r}; accepted: {', '.join(METHODS)}")
@@ -161,11 +161,11 @@ def _shape(task: Task, method: str, inner_steps: int, cost: CodecCost) -> Shape:
     if method != _STREAMING:
         return Shape((task.parameters,), inner_steps, 0 if method == _WAITING else inner_steps)
     counts = _counts(task.parameters, task.fragments)
-    took = exchange_s(counts[0], _with_reserve(task.pace), cost)
+    took = exchange_s(counts[0], _with_reserve(task.rates), cost)
     # One fragment at a time: the next one begins when this one has arrived.
     stride = inner_steps // task.fragments
     most = min(stride, inner_steps - 1)
-    return Shape(counts, inner_steps, min(most, max(1, math.ceil(took / task.pace.step_s))))
+    return Shape(counts, inner_steps, min(most, max(1, math.ceil(took / task.rates.step_s))))
 
 
 def _counts(parameters: int, fragments: int) -> tuple[int, ...]:
@@ -173,17 +173,17 @@ def _counts(parameters: int, fragments: int) -> tuple[int, ...]:
     return tuple(each + (part < more) for part in range(fragments))
 
 
-def _with_reserve(pace: Pace) -> Pace:
-    return Report(pace, ()).at(RESERVE).pace
+def _with_reserve(rates: Rates) -> Rates:
+    return Report(rates, ()).at(RESERVE).rates
 
 
 def _planned(task: Task, method: str, shape: Shape, codec: str, cost: CodecCost) -> TrainerPlan:
-    pace = task.pace
-    compute = shape.inner_steps * pace.step_s
-    exposed = exposed_s(shape, pace, cost)
-    took = [exchange_s(count, pace, cost) for count in shape.counts]
-    sent = 2 * (pace.members - 1) / pace.members * ELEMENT_BYTES * cost.ratio
-    time = max(took[0], shape.delay * pace.step_s)
+    rates = task.rates
+    compute = shape.inner_steps * rates.step_s
+    exposed = exposed_s(shape, rates, cost)
+    took = [exchange_s(count, rates, cost) for count in shape.counts]
+    sent = 2 * (rates.members - 1) / rates.members * ELEMENT_BYTES * cost.ratio
+    time = max(took[0], shape.delay * rates.step_s)
     return TrainerPlan(
         method=method,
         inner_steps=shape.inner_steps,
@@ -197,5 +197,5 @@ def _planned(task: Task, method: str, shape: Shape, codec: str, cost: CodecCost)
         hidden=1 - exposed / sum(took),
         bytes_per_day=sent * task.parameters * _DAY_S / (compute + exposed),
         peak_bytes_per_s=sent * shape.counts[0] / time,
-        is_enough=exposed_s(shape, _with_reserve(pace), cost) <= (LITTLE - 1) * compute,
+        is_enough=exposed_s(shape, _with_reserve(rates), cost) <= (LITTLE - 1) * compute,
     )

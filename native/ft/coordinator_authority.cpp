@@ -45,8 +45,9 @@ Speaker Coordinator::standing_of(MemberId from, const Message& message, bool is_
   const bool is_in = message.view.has(from);
   if (view_.has(from)) return Speaker::kMember;
   if (settings_.notary != nullptr && is_news && is_in && !refutes(message)) return Speaker::kMember;
-  if (view_.has_outcast(from)) return Speaker::kOutcast;
+  // A process that was voted out may have asked to come in again.
   if (lobby_.contains(from)) return Speaker::kWaiting;
+  if (view_.has_outcast(from)) return Speaker::kOutcast;
   const bool recorded = recorded_ && recorded_->world == world_;
   if (recorded && holds(recorded_->members, from)) return Speaker::kMember;
   const bool believes = standing() == Listener::kStarted && settings_.notary == nullptr;

@@ -171,6 +171,7 @@ void Coordinator::seat(WorldView& view, const std::vector<WaitingJoiner>& joiner
       view.cards[rank] = w.joiner.card;
     }
   }
+  std::erase_if(view.outcasts, [&](const Outcast& outcast) { return view.has(outcast.member); });
   if (!joiners.empty()) view.forget_vacated();
 }
 

@@ -336,6 +336,8 @@ Instant CoordinatorService::next_tick() const {
 
 void CoordinatorService::collect(ServedWorld& world) {
   for (auto& send : world.coordinator.take_sends()) sends_.push_back(std::move(send));
+  const Epoch epoch = world.coordinator.view().epoch;
+  if (std::exchange(world.collected, epoch) != epoch) has_begun_ = true;
 }
 
 bool CoordinatorService::knows(MemberId process) const {

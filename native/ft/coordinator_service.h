@@ -94,6 +94,8 @@ class CoordinatorService {
   Instant next_tick() const;
 
   Coordinator::Sends take_sends() { return std::exchange(sends_, {}); }
+  // Whether a view has begun since the last call.
+  bool take_begun() { return std::exchange(has_begun_, false); }
   std::vector<WorldStanding> worlds() const;
   // Whether the process is a member of a world, was voted out of it and may not know it, or waits
   // in a lobby.
@@ -110,6 +112,7 @@ class CoordinatorService {
  private:
   struct ServedWorld {
     Coordinator coordinator;
+    Epoch collected = {};  // the epoch when collect() was last called
     std::set<MemberId> connected = {};
     Instant unreached_since{Duration::max()};  // since when no member of it is reached
     Instant next_look{};                       // when to check again whether it may begin
@@ -146,6 +149,7 @@ class CoordinatorService {
   std::uint64_t begun_ = 0;
   std::optional<Instant> started_;  // the first `now`
   Coordinator::Sends sends_;
+  bool has_begun_ = false;
 };
 
 }  // namespace holdfast::ft

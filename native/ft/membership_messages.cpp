@@ -38,6 +38,7 @@ bool Membership::may_say(MemberId from, Claim claim) const {
   if (is_led() && from == settings_.coordinator) speaker = Speaker::kCoordinator;
   if (view_.has(from)) speaker = Speaker::kMember;
   if (view_.has_outcast(from)) speaker = Speaker::kOutcast;
+  if (own_ && own_->is_waiting(from)) speaker = Speaker::kWaiting;  // and wants in again
   if (is_planted(Planted::kBelieveAnybody) && claim == plain(MessageKind::kDecide)) return true;
   return ft::may_say(is_led() ? Listener::kLedMember : Listener::kMember, speaker, claim);
 }

@@ -34,10 +34,13 @@ bool ControlRouter::turn(Instant now) {
   if (service_ != nullptr) step_service(now);
   std::erase_if(worlds_, [](const auto& weak) { return weak.expired(); });
   changing_ = joining_ != nullptr;
+  std::uint64_t epochs = 0;
   each_world([&](const auto& world) {
     moved = world->progress(now) || moved;
     changing_ = changing_ || world->is_changing();
+    epochs += world->view().epoch.value;
   });
+  if (std::exchange(epochs_, epochs) != epochs) has_begun_ = true;
   return moved;
 }
 
@@ -384,6 +387,7 @@ void ControlRouter::step_service(Instant now) {
   }
   if (now >= service_->next_tick()) service_->tick(now);
   for (auto& [to, message] : service_->take_sends()) send(to, message);
+  has_begun_ = service_->take_begun() || has_begun_;
 }
 
 }  // namespace holdfast::group

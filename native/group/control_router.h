@@ -141,6 +141,8 @@ class ControlRouter final : public Network {
 
   // Moves what can be moved. Returns whether anything moved.
   bool turn(Instant now);
+  // Whether a view has begun since the last call, of a world of this process or of its service.
+  bool take_begun() { return std::exchange(has_begun_, false); }
   // Moves only what is in shared memory: cheaper than a turn.
   comm::MemoryPoll poll_memory();
   bool busy() const;
@@ -221,6 +223,8 @@ class ControlRouter final : public Network {
   std::deque<std::pair<MemberId, Loss>> losses_;  // the latest
   Instant last_turn_{};
   bool changing_ = false;
+  bool has_begun_ = false;
+  std::uint64_t epochs_ = 0;  // of all worlds, when they were last looked at
 };
 
 }  // namespace holdfast::group

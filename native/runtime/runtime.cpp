@@ -231,6 +231,8 @@ bool Runtime::turn(Instant now) {
   if (moved) look_behind_broken_links();
   if (parts_.desk && parts_.desk->has_orders()) serve_orders(now);
   const bool turned = router_.turn(now);
+  // A view is shown even where the next one follows within a heartbeat.
+  if (router_.take_begun() && parts_.status) write_status(now);
   if (has_trunks_) tend_trunks(now);
   if (now >= next_reap_) {
     next_reap_ = now + parts_.options.heartbeat;

@@ -25,7 +25,7 @@ from ranks import all_end_well, start_rank
 from holdfast.comm.codec_speed import measure
 from holdfast.compress.codec import codec_text
 from holdfast.ft.outer import trainer_plan
-from holdfast.ft.outer.round_time import Pace
+from holdfast.ft.outer.round_time import Rates
 from holdfast.ft.outer.trainer_plan import Task, TrainerPlan
 from holdfast.topology.link_fit import LinkModel
 
@@ -78,12 +78,12 @@ def main() -> int:
             for mbit in map(float, given.mbit.split(",")):
                 path.set("both", delay_ms=given.rtt / 2, mbit=mbit, queue_ms=100)
                 link = LinkModel(given.rtt / 2e3, 8e-6 / mbit, 0.0)
-                task = Task(given.parameters, Pace(2, given.step_seconds, link), costs)
+                task = Task(given.parameters, Rates(2, given.step_seconds, link), costs)
                 for one, made in plans(task):
                     found = measured(made, path, given.parameters, given.step_seconds)
                     # The same plan, by the step that was measured.
-                    pace = replace(one.pace, step_s=found["step_s"])
-                    again = trainer_plan.predicted(one, made, pace)
+                    rates = replace(one.rates, step_s=found["step_s"])
+                    again = trainer_plan.predicted(one, made, rates)
                     row = {
                         "mbit": mbit,
                         **{k: getattr(made, k) for k in ("method", "inner_steps", "fragments")},

@@ -186,6 +186,27 @@ TEST_CASE("a newcomer does not wait for a member that nobody hears any more") {
   CHECK(world.view_of(3) == Ids{3});
 }
 
+TEST_CASE("a process that was voted out comes in again, as itself") {
+  CoordinatedWorld world;
+  for (const std::uint64_t id : {1U, 2U, 3U}) world.come(id, 3);
+  world.run(seconds(3));
+  REQUIRE(world.view_of(1) == Ids{1, 2, 3});
+  world.part({1, 2});
+  world.notice_silence();
+  world.run(kDecision);
+  REQUIRE(world.view_of(1) == Ids{1, 2});
+  world.heal();
+  world.die(3, false);  // it leaves what it was out of
+  world.come(3);
+  world.run(seconds(1));
+  CHECK(world.waits(3));
+  world.reach_boundary();
+  world.run(seconds(1));
+  CHECK(world.view_of(1) == Ids{1, 2, 3});
+  CHECK(world.view_of(3) == Ids{1, 2, 3});
+  CHECK(world.member(1)->view().outcasts.empty());
+}
+
 TEST_CASE("members that are out of reach keep their world; those that have ended do not") {
   for (const bool proven : {false, true}) {
     CoordinatedWorld world;

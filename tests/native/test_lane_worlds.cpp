@@ -50,6 +50,14 @@ TEST_CASE("a trunk delivers every frame once and in order, whatever becomes of i
   CHECK(again * 100 >= count * 30);
 }
 
+// A connection that had ended unheard kept frames, and nothing was unanswered there.
+TEST_CASE("what a dead lane keeps is found, though its kernel waits for nothing") {
+  for (const std::uint64_t seed : {1'201'268U, 1'365'668U, 1'770'901U}) {
+    CAPTURE(seed);
+    CHECK(simulate_lanes(make_lane_scenario(seed)).violation == "");
+  }
+}
+
 TEST_CASE("the same seed gives the same lanes") {
   std::size_t lines = 0;
   for (std::uint64_t seed = 1; seed < 100; ++seed) {

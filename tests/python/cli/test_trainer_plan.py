@@ -10,7 +10,7 @@ import pytest
 from holdfast import ConfigError
 from holdfast.cli import main
 from holdfast.ft.outer import trainer_plan
-from holdfast.ft.outer.round_time import Pace
+from holdfast.ft.outer.round_time import Rates
 from holdfast.ft.outer.trainer_plan import INNER_STEPS, Task
 from holdfast.topology import chart
 from holdfast.topology.codec_cost import CodecCost
@@ -25,8 +25,8 @@ CODECS = (
 
 
 def task(parameters: float = 1e9, mbit: float = 100, step_s: float = 1.0, **more) -> Task:
-    pace = Pace(4, step_s, LinkModel(0.03, 8e-6 / mbit, 0.0))
-    return Task(int(parameters), pace, CODECS, **more)
+    rates = Rates(4, step_s, LinkModel(0.03, 8e-6 / mbit, 0.0))
+    return Task(int(parameters), rates, CODECS, **more)
 
 
 # ---- the function --------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def test_rounds_are_as_short_as_links_allow_and_codecs_as_exact():
         names = [name for name, _ in CODECS]
         better = CODECS[: names.index(made.codec)]
         if better and made.is_enough:
-            only = Task(10**9, task(mbit=mbit).pace, better, inner_steps=(made.inner_steps,))
+            only = Task(10**9, task(mbit=mbit).rates, better, inner_steps=(made.inner_steps,))
             assert not trainer_plan.plan(only).is_enough
 
 

@@ -200,6 +200,8 @@ def _live(trainer: ft.Trainer, net: nn.Module, rank: int, came_back: bool) -> No
     end = MOST_ROUNDS * H
     known = trainer.advance({"seen": seen}, each_round=each_round)
     joined, passed = bool(known.joined), trainer.steps
+    if "donor" in os.environ.get("METHOD", ""):
+        assert bool(trainer.inner.state) == came_back
     while trainer.steps < end:
         # In the middle of rounds, too, where something is in flight.
         if trainer.steps % H in (0, 2) and not each_round and trainer.steps != passed:

@@ -14,7 +14,7 @@ from holdfast.errors import ConfigError  # noqa: E402
 from holdfast.ft.outer import codec_choice, codec_list  # noqa: E402
 from holdfast.ft.outer.codec_choice import Listed, State, Told  # noqa: E402
 from holdfast.ft.outer.codec_record import Record  # noqa: E402
-from holdfast.ft.outer.round_time import Pace, Shape, exchange_s, round_s  # noqa: E402
+from holdfast.ft.outer.round_time import Rates, Shape, exchange_s, round_s  # noqa: E402
 from holdfast.topology.codec_cost import CodecCost  # noqa: E402
 from holdfast.topology.link_fit import LinkModel  # noqa: E402
 
@@ -73,8 +73,8 @@ def simulate(
         run.changes += bool(run.codecs) and index != run.codecs[-1]
         run.codecs.append(index)
         late = 1 + noise * chance.uniform(-1, 1)
-        pace = Pace(MEMBERS, STEP_S, link(at * late))
-        took = exchange_s(shape.counts[part], pace, COSTS[index])
+        rates = Rates(MEMBERS, STEP_S, link(at * late))
+        took = exchange_s(shape.counts[part], rates, COSTS[index])
         # A stride's computation, and what is not hidden of this exchange.
         stride = shape.inner_steps / len(shape.counts) * STEP_S
         run.seconds.append(stride + max(0.0, took - shape.delay * STEP_S))
@@ -164,7 +164,7 @@ def test_a_slow_encoder_is_left_out_where_its_encoding_is_longer_than_what_it_sa
     # A million times slower: int4 cannot be the shortest.
     shape = shape_of("waits")
     slow = (*SPEEDS[:4], 1e-7, 1e-7)
-    report = codec_choice.Report(Pace(MEMBERS, STEP_S, link(50)), slow)
+    report = codec_choice.Report(Rates(MEMBERS, STEP_S, link(50)), slow)
     state = State(2)
     for number in range(3):
         state = codec_choice.after(state, number + 2, report, number, shape, LISTED)
@@ -177,7 +177,7 @@ def test_a_codec_that_was_predicted_wrongly_is_tried_once():
     state, codecs = State(2), []
     for number in range(2, 60):
         rate = 100.0 if state.index == 0 else 300.0
-        report = codec_choice.Report(Pace(MEMBERS, STEP_S, link(rate)), SPEEDS)
+        report = codec_choice.Report(Rates(MEMBERS, STEP_S, link(rate)), SPEEDS)
         state = codec_choice.after(state, number, report, number - 2, shape, LISTED)
         codecs.append(state.index)
     changes = sum(a != b for a, b in pairwise(codecs))
@@ -186,14 +186,14 @@ def test_a_codec_that_was_predicted_wrongly_is_tried_once():
     assert changes == 2
     # And again when there is more room.
     for number in range(60, 70):
-        report = codec_choice.Report(Pace(MEMBERS, STEP_S, link(600.0)), SPEEDS)
+        report = codec_choice.Report(Rates(MEMBERS, STEP_S, link(600.0)), SPEEDS)
         state = codec_choice.after(state, number, report, number - 2, shape, LISTED)
     assert state.index == 0
 
 
 def test_reports_of_exchanges_from_before_a_change_do_not_count():
     shape = shape_of("whole round")
-    report = codec_choice.Report(Pace(MEMBERS, STEP_S, link(1000)), SPEEDS)
+    report = codec_choice.Report(Rates(MEMBERS, STEP_S, link(1000)), SPEEDS)
     state = State(1, since=10, before=2)
     for of in range(10):
         assert codec_choice.after(state, of + 2, report, of, shape, LISTED) == state
@@ -209,15 +209,15 @@ def test_nothing_is_agreed_on_where_nobody_has_measured_or_is_alone():
     early = Told(1e6, 1.5, 0.6, 0.2, 0.3, SPEEDS)
     both = codec_choice.agreed([early, loud])
     assert both is not None
-    assert both.pace.step_s == 0.3
-    assert both.pace.link.alpha == pytest.approx(0.05)
-    assert both.pace.link.beta == pytest.approx(0.7e-6)
+    assert both.rates.step_s == 0.3
+    assert both.rates.link.alpha == pytest.approx(0.05)
+    assert both.rates.link.beta == pytest.approx(0.7e-6)
 
 
 def test_a_reason_names_codecs_rate_computation_and_what_each_would_take():
     run_state = State(2)
     assert "until rates" in codec_choice.told_of(run_state, shape_of("waits"), LISTED)
-    report = codec_choice.Report(Pace(MEMBERS, STEP_S, link(1000)), SPEEDS)
+    report = codec_choice.Report(Rates(MEMBERS, STEP_S, link(1000)), SPEEDS)
     shape = shape_of("whole round")
     for number in range(3):
         run_state = codec_choice.after(run_state, number + 2, report, number, shape, LISTED)
@@ -230,7 +230,7 @@ def test_a_record_gives_back_what_was_written():
     record = Record(3, 2)
     assert record.read() == State(2)
     assert record.kept(-1) is None
-    report = codec_choice.Report(Pace(3, 0.25, LinkModel(0.01, 1e-7, 0.0)), SPEEDS)
+    report = codec_choice.Report(Rates(3, 0.25, LinkModel(0.01, 1e-7, 0.0)), SPEEDS)
     state = State(1, 7, -1.0, True, report, 2, report)
     record.write(state)
     record.number = 9
@@ -244,13 +244,13 @@ def test_a_record_gives_back_what_was_written():
 
 
 def test_rounds_are_predicted_with_what_is_not_hidden():
-    pace = Pace(2, 0.1, LinkModel(0.01, 1e-6, 0.0))
+    rates = Rates(2, 0.1, LinkModel(0.01, 1e-6, 0.0))
     plain = CodecCost(1.0, 0.0, 0.0)
     # 250,000 elements are a megabyte, and two members send all of it.
-    assert exchange_s(250_000, pace, plain) == pytest.approx(1.02)
-    assert round_s(Shape((250_000,), 10, 0), pace, plain) == pytest.approx(2.02)
-    assert round_s(Shape((250_000,), 10, 10), pace, plain) == pytest.approx(1.02)
-    assert round_s(Shape((250_000, 250_000), 10, 5), pace, plain) == pytest.approx(2.04)
+    assert exchange_s(250_000, rates, plain) == pytest.approx(1.02)
+    assert round_s(Shape((250_000,), 10, 0), rates, plain) == pytest.approx(2.02)
+    assert round_s(Shape((250_000,), 10, 10), rates, plain) == pytest.approx(1.02)
+    assert round_s(Shape((250_000, 250_000), 10, 5), rates, plain) == pytest.approx(2.04)
 
 
 # ---- the list ------------------------------------------------------------------------------------

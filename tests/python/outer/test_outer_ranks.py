@@ -55,6 +55,7 @@ CHURN = [
     ("churn", "diloco, auto", "begun"),
     ("each round: group_churn", "diloco, auto", "0.002"),
     ("raise", "diloco, auto", "begun"),
+    ("churn", "diloco, donor", "begun"),
     ("churn", "eager, 2, 4", "0.002"),
     ("churn", "streaming, 3, 3", "0.004"),
     ("churn", "sparse", "0.0015"),
@@ -65,6 +66,8 @@ CHURN = [
     ("each round: group_churn", "streaming, 3, 3", "begun"),
     ("raise", "eager, 2, 4", "begun"),
     ("raise", "sparse", "begun"),
+    ("raise", "diloco, int8", "begun"),
+    ("raise", "diloco", "0.003"),
 ]
 
 

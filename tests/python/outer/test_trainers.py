@@ -248,6 +248,21 @@ def test_error_feedback_sends_in_time_what_a_round_leaves_out():
     assert 3.5 < float(moved) < 4.1
 
 
+def test_a_round_without_samples_leaves_the_residual_as_it_is():
+    net = model()
+    trainer = ft.SparseLoCo(net, adam(net), Alone(), inner_steps=H, ratio=0.01)
+    for step in range(2 * H):
+        local_step(trainer, net, 0, step)
+    owed = trainer._own["residual/0"].clone()
+    assert owed.any()
+    for _ in range(H):
+        trainer.step(samples=0)
+    assert torch.equal(trainer._own["residual/0"], owed)
+    for step in range(H):
+        local_step(trainer, net, 0, step)
+    assert not torch.equal(trainer._own["residual/0"], owed)
+
+
 def test_co2_measures_its_staleness_and_a_clip_that_is_set_to_act_acts():
     def acted(**more):
         net = model()
@@ -319,7 +334,7 @@ def test_a_rounds_boundary_is_where_nothing_is_under_way(kind):
     whole = trainer._pass_boundary
 
     def watched(state, inside=False):
-        found.append((trainer.steps, len(trainer._flights)))
+        found.append((trainer.steps, len(trainer._flights.under_way)))
         return whole(state, inside)
 
     trainer._pass_boundary = watched

@@ -31,7 +31,7 @@ PASSWORD = "correct-horse-battery"
 
 
 class _Coordinator:
-    def __init__(self, here: Path, *options: str) -> None:
+    def __init__(self, here: Path, *options: str, heartbeat: str = "0.1") -> None:
         self.address = f"127.0.0.1:{held_port()}"
         self.log = here / "coordinator.log"
         self.audit = here / "audit.json"
@@ -39,13 +39,14 @@ class _Coordinator:
         if not Path(self.secret).exists():
             assert main(["secret", self.secret]) == 0
         self._options = options
+        self._heartbeat = heartbeat
         self.start()
 
     def start(self) -> None:
         command = ["-m", "holdfast.cli", "coordinator", "--port", self.address.split(":")[1]]
         command += ["--address", "127.0.0.1", "--grace", "0", "--secret-file", self.secret]
         command += ["--http", "127.0.0.1:0", *self._options]
-        env = {"HOLDFAST_AUDIT_FILE": str(self.audit), "HOLDFAST_HEARTBEAT": "0.1"}
+        env = {"HOLDFAST_AUDIT_FILE": str(self.audit), "HOLDFAST_HEARTBEAT": self._heartbeat}
         self.process = subprocess.Popen(
             [sys.executable, *command],
             stdout=subprocess.PIPE,
@@ -179,6 +180,22 @@ def test_a_drained_member_leaves_at_a_boundary_and_no_op_misses_it(
     assert line["token"] == _core.token_serial(Path(admin.token).read_text())
     assert line["why"] == f"{JOB} rank 1: asked for"
     assert line["run"] == "run7"
+
+
+def test_a_view_is_on_the_page_when_it_begins_and_not_a_heartbeat_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    coordinator = _Coordinator(tmp_path, heartbeat="3")
+    admin = _Admin(coordinator, capsys)
+    peers = _peers(coordinator, tmp_path, 3, capsys)
+    assert len(_states(coordinator)) == 3
+    gone = _of_rank(tmp_path, peers, 1)
+    assert admin("drain", JOB, "1")["done"]
+    finish([gone], 30)
+    (world,) = status.fetch(coordinator.pages)["worlds"]
+    assert world["ranks"][1]["state"] == "left"
+    assert [epoch["members"] for epoch in world["epochs"]] == [3, 2]
+    _check_survivors(tmp_path, [peer for peer in peers if peer is not gone])
 
 
 def test_a_drain_that_meets_no_boundary_says_so_and_changes_nothing(

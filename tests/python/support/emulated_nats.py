@@ -27,8 +27,8 @@ raise SystemExit(-error)
 class NatNetwork(Network):
     """Some NATs with a host behind each, and some public hosts."""
 
-    def __init__(self, nats: int, public: int) -> None:
-        super().__init__(nats + public)
+    def __init__(self, nats: int, public: int, *, ipv6: bool = False) -> None:
+        super().__init__(nats + public, ipv6=ipv6)
         self.nats = nats
         self.behind = [f"{self.hosts[i]}i" for i in range(nats)]
 
@@ -47,8 +47,7 @@ class NatNetwork(Network):
                 self._put_behind(host)
             for host in range(self.nats, len(self.hosts)):
                 # What is sent to private addresses is lost, and nobody is told.
-                route = ("ip", "-n", self.hosts[host], "route", "add", "default")
-                self._must("routes", *route, "via", "203.0.113.254")
+                self._route(("ip", "-n", self.hosts[host]), "default", self.gateway)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -65,26 +64,29 @@ class NatNetwork(Network):
         super().__exit__(kind, error, trace)
 
     def private(self, host: int) -> str:
-        return f"10.77.{host + 1}.2"
+        return f"{self._site(host)}2"
+
+    def _site(self, host: int) -> str:
+        return f"fd77:{host + 1}::" if self.ipv6 else f"10.77.{host + 1}."
 
     def _put_behind(self, host: int) -> None:
-        nat, space, gateway = self.hosts[host], self.behind[host], f"10.77.{host + 1}.1"
+        nat, space, gateway = self.hosts[host], self.behind[host], f"{self._site(host)}1"
         self._must("the right to make namespaces", "ip", "netns", "add", space)
         cable = ("ip", "link", "add", "eth", "netns", space, "type", "veth")
         self._must("cables", *cable, "peer", "name", "private", "netns", nat)
         at_nat, here = ("ip", "-n", nat), ("ip", "-n", space)
-        self._must("a cable", *at_nat, "address", "add", f"{gateway}/24", "dev", "private")
+        self._assign(at_nat, gateway, "private")
         self._must("a cable", *at_nat, "link", "set", "private", "up")
-        self._must("a cable", *here, "address", "add", f"{self.private(host)}/24", "dev", "eth")
+        self._assign(here, self.private(host), "eth")
         self._must("a cable", *here, "link", "set", "eth", "up")
         self._must("loopback", *here, "link", "set", "lo", "up")
-        self._must("routes", *here, "route", "add", "default", "via", gateway)
-        self._must("routes", *at_nat, "route", "add", "default", "via", "203.0.113.254")
-        forward = ("sysctl", "-qw", "net.ipv4.ip_forward=1")
-        self._must("forwarding", *self.at_nat(host), *forward)
+        self._route(here, "default", gateway)
+        self._route(at_nat, "default", self.gateway)
+        forward = "net.ipv6.conf.all.forwarding=1" if self.ipv6 else "net.ipv4.ip_forward=1"
+        self._must("forwarding", *self.at_nat(host), "sysctl", "-qw", forward)
         rules = (
-            "table ip nat { chain out { type nat hook postrouting priority 100; "
-            'oifname "eth" masquerade random; }; }'
+            f"table {'ip6' if self.ipv6 else 'ip'} nat {{ chain out {{ "
+            'type nat hook postrouting priority 100; oifname "eth" masquerade random; }; }'
         )
         self._must("masquerading", *self.at_nat(host), "nft", rules)
 
@@ -105,8 +107,8 @@ class NatNetwork(Network):
 
     def let_in(self, host: int, sender: int) -> None:
         """The private host is reached from the other host's side from now on: there is a route."""
-        route = ("ip", "-n", self.hosts[sender], "route", "add", f"{self.private(host)}/32")
-        self._must("routes", *route, "via", self.address(host))
+        # Without a length it is of one host.
+        self._route(("ip", "-n", self.hosts[sender]), self.private(host), self.address(host))
 
     def part(self, one: int, other: int) -> None:
         """What two public hosts send each other is lost; the others reach both."""

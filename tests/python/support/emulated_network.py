@@ -24,18 +24,39 @@ class Unavailable(Exception):
 
 
 class Network:
-    """Some hosts at a switch, with addresses kept for tests (RFC 5737).
+    """Some hosts at a switch, with addresses kept for tests (RFC 5737), or for texts (RFC 3849).
 
-    `with` makes it and removes it; Unavailable where the system does not let us.
+    `ipv6`: they have no others. `with` makes it and removes it; Unavailable where the system does
+    not let us.
     """
 
-    def __init__(self, hosts: int) -> None:
+    def __init__(self, hosts: int, *, ipv6: bool = False) -> None:
+        self.ipv6 = ipv6
         self.switch = f"hfd{os.getpid()}s"
         self.hosts = [f"hfd{os.getpid()}{chr(97 + i)}" for i in range(hosts)]
         self._slow: set[tuple[int, int]] = set()
 
     def address(self, host: int) -> str:
-        return f"203.0.113.{host + 1}"
+        return f"2001:db8::{host + 1}" if self.ipv6 else f"203.0.113.{host + 1}"
+
+    def endpoint(self, host: int, port: int) -> str:
+        """An address and a port, as options have them."""
+        return f"[{self.address(host)}]:{port}" if self.ipv6 else f"{self.address(host)}:{port}"
+
+    @property
+    def gateway(self) -> str:
+        """The switch's own address."""
+        return "2001:db8::fe" if self.ipv6 else "203.0.113.254"
+
+    def _assign(self, at: Sequence[str], address: str, device: str) -> None:
+        # A new address of IPv6 is first asked for.
+        more = ("/64", "nodad") if self.ipv6 else ("/24",)
+        one = (f"{address}{more[0]}", "dev", device, *more[1:])
+        self._must("an address", *at, "address", "add", *one)
+
+    def _route(self, at: Sequence[str], target: str, via: str) -> None:
+        family = ("-6",) if self.ipv6 else ()
+        self._must("routes", *at, *family, "route", "add", target, "via", via)
 
     def inside(self, host: int) -> tuple[str, ...]:
         """A command that runs the rest of its arguments on a host."""
@@ -56,9 +77,7 @@ class Network:
                 *("bridges", "ip", "-n", self.switch, "link", "add", "switch", "type", "bridge")
             )
             at_switch = ("ip", "-n", self.switch)
-            self._must(
-                "a switch", *at_switch, "address", "add", "203.0.113.254/24", "dev", "switch"
-            )
+            self._assign(at_switch, self.gateway, "switch")
             self._must("a switch", *at_switch, "link", "set", "switch", "up")
             self._must("a switch", *at_switch, "link", "set", "lo", "up")
             for host in range(len(self.hosts)):
@@ -91,7 +110,7 @@ class Network:
         port = ("ip", "-n", self.switch, "link", "set", f"port{host}", "master", "switch", "up")
         self._must("a port", *port)
         here = ("ip", "-n", space)
-        self._must("an address", *here, "address", "add", f"{self.address(host)}/24", "dev", "eth")
+        self._assign(here, self.address(host), "eth")
         self._must("a cable", *here, "link", "set", "eth", "up")
         self._must("loopback", *here, "link", "set", "lo", "up")
 

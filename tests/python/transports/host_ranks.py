@@ -60,6 +60,33 @@ def until_a_loss() -> None:
         print(json.dumps({"in_doubt": list(error.ranks)}), flush=True)
 
 
+def comes_back() -> None:
+    """Reduce at each boundary until there is a file `stop`; who is voted out joins again.
+
+    For a minute at most.
+    """
+    until = time.monotonic() + 60
+    size = int(os.environ["WORLD_SIZE"])
+    group = holdfast.join(os.environ["URL"], min_peers=size)
+    print("ready", flush=True)
+    sizes = [size]
+    going = np.ones(2, np.int64)
+    while going[0] == going[1]:
+        try:
+            group.advance()
+            going[:] = not Path("stop").exists() and time.monotonic() < until, 1
+            group.all_reduce(going)
+            assert group.outcome is not None
+            assert going[1] == size - len(group.outcome.missing), (going, group.outcome)
+        except holdfast.NotMember:
+            print("OUT", flush=True)
+            group = holdfast.join(os.environ["URL"])
+        if len(group.live_ranks) != sizes[-1]:
+            sizes.append(len(group.live_ranks))
+            print("SIZES", *sizes, flush=True)
+    group.leave()
+
+
 def until_told() -> None:
     """Reduce, in turns of these SIZES, until there is a file `stop`; say how late the latest was.
 

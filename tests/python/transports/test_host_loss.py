@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from emulated_network import Network, Unavailable
+from leftovers import running
 from ranks import Process, all_end_well, finish, start_rank
+
+from holdfast.cli import main
 
 HOSTS = 4
 HEARTBEAT_S = 0.1
@@ -44,6 +50,17 @@ def start_hosts(
         assert process.stdout is not None
         assert "ready" in process.stdout.readline()
     return processes
+
+
+def await_line(process: Process, line: str) -> None:
+    """Until the process says it, or ends."""
+    assert process.stdout is not None
+    said = []
+    while text := process.stdout.readline():
+        said.append(text)
+        if text.strip() == line:
+            return
+    raise AssertionError("".join(said))
 
 
 def lose_host(network: Network, here: Path, victim: int) -> float:
@@ -81,6 +98,41 @@ def test_the_others_go_on_without_a_host_that_is_cut_off(victim, network, tmp_pa
     print(f"host {victim}: {took * 1e3:.0f} ms at a heartbeat of {HEARTBEAT_S * 1e3:.0f} ms")
     # Not how fast, which a busy machine decides, but that no time limit was waited for.
     assert took < 3
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_host_that_was_cut_off_for_too_long_comes_back(sealed, network, tmp_path):
+    hosts, last = 3, 2
+    limit = 5 * HEARTBEAT_S
+    env = {"HOLDFAST_HEARTBEAT": str(HEARTBEAT_S), "HOLDFAST_TIMEOUT": "40"}
+    env |= {"HOLDFAST_SILENCE": str(limit), "HOLDFAST_GRACE": str(limit)}
+    secret = ("--insecure",)
+    if sealed:
+        assert main(["secret", str(tmp_path / "job.secret")]) == 0
+        env["HOLDFAST_SECRET_FILE"] = str(tmp_path / "job.secret")
+        secret = ("--secret-file", env["HOLDFAST_SECRET_FILE"])
+    command = ("coordinator", "--address", network.address(0), "--port", "29400", "--grace", "0")
+    coordinator = subprocess.Popen(
+        [*network.inside(0), sys.executable, "-m", "holdfast.cli", *command, *secret],
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    running.append(coordinator)
+    assert coordinator.stdout is not None
+    assert "listens" in coordinator.stdout.readline()
+    env["URL"] = f"holdfast://{network.endpoint(0, 29400)}/job"
+    world = tmp_path / "world"
+    processes = start_hosts(network, "comes_back", hosts, world, env)
+    time.sleep(0.5)
+    network.pull_cable(last)
+    await_line(processes[0], "SIZES 3 2")
+    network.plug_cable(last)
+    await_line(processes[0], "SIZES 3 2 3")
+    (world / "stop").touch()
+    ends = all_end_well(processes, 60)
+    assert sum("OUT" in outcome.output for outcome in ends) == 1
 
 
 def test_a_path_that_is_still_for_a_while_costs_nobody(network, tmp_path):

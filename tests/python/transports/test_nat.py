@@ -36,9 +36,18 @@ PAGES, RELAYS_PAGES = 9400, 9402
 
 
 @pytest.fixture
-def network() -> Iterator[NatNetwork]:
+def ipv6() -> bool:
+    return False
+
+
+# Of tests that are about every kind of address.
+both_families = pytest.mark.parametrize("ipv6", [False, True], ids=["ipv4", "ipv6"])
+
+
+@pytest.fixture
+def network(ipv6: bool) -> Iterator[NatNetwork]:
     try:
-        with NatNetwork(2, 3) as network:
+        with NatNetwork(2, 3, ipv6=ipv6) as network:
             yield network
     except Unavailable as why:
         pytest.skip(str(why))
@@ -97,7 +106,7 @@ class _Site:
                 "HOLDFAST_TRUNK": "on",
                 "HOLDFAST_CONNECT_TIMEOUT": "30",
                 "HOLDFAST_TOKEN_FILE": str(self.token),
-                "URL": f"holdfast://{self.network.address(PUBLIC)}:{PORT}/run7",
+                "URL": f"holdfast://{self.network.endpoint(PUBLIC, PORT)}/run7",
                 "PEERS": str(peers or len(hosts)),
                 "HERE": str(self.here),
                 **env,
@@ -154,6 +163,7 @@ def site(tmp_path: Path, network: NatNetwork, capsys: pytest.CaptureFixture[str]
     return _Site(tmp_path, network, capsys)
 
 
+@both_families
 def test_ranks_behind_nats_sum_and_lose_nothing_with_the_nats_tables(site):
     site.coordinate()
     site.start([FIRST, SECOND, PUBLIC])
@@ -173,6 +183,7 @@ def test_ranks_behind_nats_sum_and_lose_nothing_with_the_nats_tables(site):
         assert told["latest"] < 15, told
 
 
+@both_families
 def test_a_mapping_that_is_forgotten_after_three_silent_seconds_holds(site):
     for host in (FIRST, SECOND):
         site.network.forget_after(host, 3)
@@ -203,14 +214,16 @@ def test_two_that_lose_each_other_go_on_by_the_relay_and_directly_again_later(si
 
 
 # One connection is renewed, which is a change of view; a trunk has a further one.
-@pytest.mark.parametrize(("trunk", "views"), [("on", 0), ("off", 1)])
+@pytest.mark.parametrize(
+    ("trunk", "views", "ipv6"), [("on", 0, False), ("off", 1, False), ("on", 0, True)]
+)
 def test_members_behind_nats_meet_at_a_relay_of_its_own_until_there_is_a_direct_way(
     site, trunk, views
 ):
     relay = site.serve("relay", "--listen", ":29401")
     site.coordinate()
     env = {"HOLDFAST_HTTP": f"127.0.0.1:{PAGES}", "HOLDFAST_TRUNK": trunk}
-    relay_at = f"{site.network.address(PUBLIC)}:29401"
+    relay_at = site.network.endpoint(PUBLIC, 29401)
     site.start([FIRST, OTHER, SECOND], HOLDFAST_RELAY=relay_at, **env)
     site.go_on()
     # Who can be called is called.

@@ -32,6 +32,8 @@ class SentFrames {
   // What the lane was given and has not been confirmed waits for another lane: so many bytes.
   std::uint64_t give_back(LaneId lane);
 
+  // All frames with lower numbers have been confirmed.
+  std::uint64_t first_kept() const { return first_; }
   // Whether the frame has been sent and not confirmed.
   bool is_kept(std::uint64_t number) const { return number >= first_; }
   bool has_waiting() const { return !waiting_.empty(); }

@@ -297,6 +297,12 @@ LaneHeader TrunkLink::header_now() const {
   return header;
 }
 
+bool TrunkLink::tell(TrunkLane& lane) const {
+  if (!lane.takes_more()) return false;
+  lane.queue(header_now(), nullptr);
+  return true;
+}
+
 void TrunkLink::put(TrunkLane& lane, std::shared_ptr<const SentFrame> frame, TrunkStream which) {
   LaneHeader header = header_now();
   header.stream = which;
@@ -309,8 +315,7 @@ void TrunkLink::put(TrunkLane& lane, std::shared_ptr<const SentFrame> frame, Tru
 void TrunkLink::confirm() {
   if (unsaid_bytes_ < kUnsaidBytes && unsaid_frames_ < kUnsaidFrames) return;
   for (const auto& lane : lanes_) {
-    if (!lane->takes_more()) continue;
-    lane->queue(header_now(), nullptr);
+    if (!tell(*lane)) continue;
     unsaid_bytes_ = 0;
     unsaid_frames_ = 0;
     const std::uint64_t before = lane->sent();

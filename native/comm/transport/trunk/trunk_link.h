@@ -102,6 +102,8 @@ class TrunkLink final : public StreamLink {
   struct TrunkFrames {
     SentFrames sent;
     FrameOrder order{kMaxLanePayload};
+    std::uint64_t awaited = 0;  // the first frame that was not confirmed at the last look
+    Instant probes{};           // when it will have been so for long
   };
   TrunkFrames& stream(TrunkStream which) { return streams_[static_cast<std::size_t>(which)]; }
   const TrunkFrames& bulk() const { return streams_[static_cast<std::size_t>(TrunkStream::kBulk)]; }
@@ -116,6 +118,8 @@ class TrunkLink final : public StreamLink {
   void feed(TrunkLane& lane, bool control, bool bulk);
   void confirm();
   LaneHeader header_now() const;
+  // Queues a header without a frame, if the lane takes more.
+  bool tell(TrunkLane& lane) const;
   void put(TrunkLane& lane, std::shared_ptr<const SentFrame> frame, TrunkStream which);
   void drop_lost();
   void drop_quietest();
@@ -123,6 +127,7 @@ class TrunkLink final : public StreamLink {
   void drop(std::size_t place, std::optional<LaneCut> why);
   void give_back(LaneId lane);
   void give_up_stalled();
+  void probe(Instant now);
   void sort_lanes();
   bool has_left() const;
   std::size_t own_wanted() const;

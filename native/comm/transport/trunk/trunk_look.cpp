@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/patience.h"
 #include "base/planted.h"
+#include "comm/transport/trunk/lane_calls.h"
 #include "comm/transport/trunk/trunk_link.h"
 
 namespace holdfast::comm {
@@ -39,6 +41,7 @@ void TrunkLink::look(Instant now) {
   growth_.look({now, arrived_, busy && pace_.rate() == 0, round_trip_, carrying});
   try_controls(now, busy);
   keep_pace(now, busy);
+  probe(now);
   echo();
   const double path =
       static_cast<double>(growth_.rate()) * std::chrono::duration<double>(round_trip_).count();
@@ -77,11 +80,11 @@ void TrunkLink::keep_pace(Instant now, bool busy) {
 void TrunkLink::echo() {
   const auto echoes = std::exchange(echoes_, {});
   if (echoes.empty() || lanes_.empty() || !resumed_) return;
-  lanes_.front()->queue(header_now(), nullptr);
+  tell(*lanes_.front());
   const bool second = first_bulk(live_lanes()) > 1 && lanes_[1]->is_answered();
   for (const auto& frame : echoes) {
     const bool kept = stream(TrunkStream::kControl).sent.is_kept(frame->number);
-    if (!second || !kept || frame->bytes.size() > kEchoBytes) continue;
+    if (!second || !kept || frame->bytes.size() > kEchoBytes || !lanes_[1]->takes_more()) continue;
     put(*lanes_[1], frame, TrunkStream::kControl);
   }
   poll_ = true;
@@ -96,6 +99,24 @@ void TrunkLink::give_up_stalled() {
   for (const auto& lane : lanes_) {
     if (lane->is_stalled()) give_back(lane->id());
   }
+}
+
+// The other side may have ended a lane whose last bytes its kernel had confirmed and nobody had
+// read, and its word of that may be lost. Then nothing is unanswered there, so that the lane never
+// stalls. What is sent over it now shows that it is dead.
+void TrunkLink::probe(Instant now) {
+  bool late = false;
+  for (TrunkFrames& frames : streams_) {
+    const std::uint64_t first = frames.sent.first_kept();
+    const bool same = frames.sent.frames() > 0 && frames.awaited == first;
+    if (same && now < frames.probes) continue;
+    late = late || same;
+    frames.awaited = first;
+    frames.probes = now + patience(kLaneTime, round_trip_);
+  }
+  if (!late) return;
+  for (const auto& lane : lanes_) tell(*lane);
+  poll_ = true;
 }
 
 void TrunkLink::sort_lanes() {
