@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.ft.data.sampler import DataLedger
     from holdfast.ft.outer.async_diloco import AsyncDiLoCo
     from holdfast.ft.outer.co2 import CO2
     from holdfast.ft.outer.diloco import DiLoCo
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CO2",
     "AsyncDiLoCo",
+    "DataLedger",
     "DiLoCo",
     "Event",
     "LocalSGD",
@@ -42,6 +44,7 @@ __all__ = [
 _ON_FIRST_USE = {
     "AsyncDiLoCo": "async_diloco",
     "CO2": "co2",
+    "DataLedger": "data.sampler",
     "DiLoCo": "diloco",
     "Event": "rounds",
     "LocalSGD": "local_sgd",
@@ -60,7 +63,9 @@ _ON_FIRST_USE = {
 def __getattr__(name: str) -> object:
     if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.outer.{_ON_FIRST_USE[name]}"), name)
+    where = _ON_FIRST_USE[name]
+    module = where if "." in where else f"outer.{where}"
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
 
