@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from holdfast.comm.outcome import View
+from holdfast.ft.data.sampler import DataLedger
 from holdfast.ft.outer import checkpoint
 from holdfast.ft.outer.flat import digest
 from holdfast.ft.outer.seat import Seat
@@ -34,6 +35,8 @@ class Boundary:
         """The latest; None before the first."""
         self.state: Tensors | None = None
         """What is shared besides at the boundary of each round; None: rounds have none."""
+        self.ledger: DataLedger | None = None
+        """What leases samples at boundaries."""
 
     @property
     def is_inside(self) -> bool:
@@ -74,7 +77,10 @@ class Boundary:
         self.view = self._seat.advance(whole, self._fresh)
         self._fresh = False
         self._seat.exchange.regroup(self.view.ranks)
-        if self._seat.exchange.rank not in self.view.joined:
-            return False
-        checkpoint.refuse_kind(int(self._kind) == digest(alike), settings)
-        return True
+        has_joined = self._seat.exchange.rank in self.view.joined
+        if has_joined:
+            checkpoint.refuse_kind(int(self._kind) == digest(alike), settings)
+        if self.ledger is not None:
+            turn = int(shared["steps"][0]) // settings["inner_steps"]
+            self.ledger.boundary(turn, self.view.ranks, self.view.joined)
+        return has_joined

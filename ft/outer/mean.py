@@ -11,8 +11,8 @@ part of the sum; parts in which the lost one's data is as well are off by its sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -20,8 +20,9 @@ import torch
 from holdfast.compress.codec import is_lossless
 from holdfast.compress.exchange import Exchange, Pending
 
-# Columns of the table: the weight in samples, 1 if the tensor was not finite, 1 of who is there.
-_COLUMNS = 3
+# Columns of the table: the weight in samples, 1 if the tensor was not finite, 1 of who is there,
+# the samples that the tensor is of.
+_COLUMNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,15 @@ class Mean:
         Ranks that had something else than numbers to send, and count for nothing.
     is_empty : bool
         Whether nobody had a weight.
+    counts : dict of int to float
+        By rank, the samples that its data is of, be it in the mean or not finite.
     """
 
     value: torch.Tensor
     weights: dict[int, float]
     not_finite: tuple[int, ...]
     is_empty: bool
+    counts: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def unit(self) -> float:
@@ -51,7 +55,12 @@ class Mean:
         return sum(self.weights.values()) / len(self.weights)
 
 
-def arrived(value: torch.Tensor, rows: Sequence[tuple[int, float, bool]], divisor: float) -> Mean:
+def arrived(
+    value: torch.Tensor,
+    rows: Sequence[tuple[int, float, bool]],
+    divisor: float,
+    counts: Mapping[int, float],
+) -> Mean:
     """Return the mean of a weighted sum.
 
     Parameters
@@ -62,13 +71,15 @@ def arrived(value: torch.Tensor, rows: Sequence[tuple[int, float, bool]], diviso
         Of those who are there: rank, weight in samples, whether its tensor was not finite.
     divisor : float
         The sum of the weights, in the units of the sum.
+    counts : mapping of int to float
+        Samples by rank.
     """
     weights = {rank: weight for rank, weight, _ in rows if weight}
     if weights:
         value.div_(divisor)
     else:
         value.zero_()
-    return Mean(value, weights, tuple(rank for rank, _, odd in rows if odd), not weights)
+    return Mean(value, weights, tuple(rank for rank, _, odd in rows if odd), not weights, counts)
 
 
 class MeanUnderWay(Protocol):
@@ -91,11 +102,14 @@ class Share:
         The mean weight that was agreed on last; above 0, the same on all members.
     finite : bool
         Whether its tensor is.
+    count : float
+        The samples that its tensor is of.
     """
 
     weight: float
     unit: float
     finite: bool
+    count: float = 0.0
 
     @property
     def told(self) -> float:
@@ -104,7 +118,7 @@ class Share:
 
     def row(self) -> list[float]:
         """Return this member's row of the table."""
-        return [self.told, float(not self.finite), 1.0]
+        return [self.told, float(not self.finite), 1.0, self.count]
 
 
 Contributors = Callable[[Pending], tuple[int, ...] | None]
@@ -168,7 +182,7 @@ class _Alone:
 
     def wait(self) -> Mean:
         row = (self.rank, self.share.told, not self.share.finite)
-        return arrived(self.value, [row], 1.0)
+        return arrived(self.value, [row], 1.0, {self.rank: self.share.count})
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +202,8 @@ class _Sent:
         self.table.wait()
         self.data.wait()
         told = self.bits.cpu().view(torch.float64).tolist()
-        rows = {
-            rank: (weight, bool(odd)) for rank, (weight, odd, there) in enumerate(told) if there
-        }
+        there = {rank: row for rank, row in enumerate(told) if row[2]}
+        rows = {rank: (row[0], bool(row[1])) for rank, row in there.items()}
         inside = self.contributors(self.data)
         if inside is None:
             inside = tuple(rows)
@@ -199,4 +212,5 @@ class _Sent:
         divisor = sum(weight for _, weight, _ in known) / self.share.unit
         if self.averaged:
             divisor /= max(1, len(known))
-        return arrived(self.value.to(self.dtype), known, divisor)
+        counts = {rank: there[rank][3] for rank in inside if rank in there}
+        return arrived(self.value.to(self.dtype), known, divisor, counts)

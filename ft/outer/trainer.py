@@ -19,12 +19,13 @@ from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.compress.reducer import View
 from holdfast.errors import HoldfastError, PeerLost
-from holdfast.ft.outer import checkpoint, mean, mixing, seat, shared
+from holdfast.ft.outer import mean, mixing, seat, shared
 from holdfast.ft.outer.boundary import Boundary
 from holdfast.ft.outer.flat import Flat, Model, digests, trained
 from holdfast.ft.outer.optimizers import OuterOptimizer, is_average
 from holdfast.ft.outer.report import OuterStep, warn_of
 from holdfast.ft.outer.rounds import Event, Rounds
+from holdfast.ft.outer.saved import Saved
 
 
 class _Flight(NamedTuple):
@@ -32,7 +33,7 @@ class _Flight(NamedTuple):
     weight: float
 
 
-class Trainer:
+class Trainer(Saved):
     """Local steps of an inner optimiser, and outer steps over the members of a group.
 
     Not made by itself; a method is a subclass. All members make theirs alike, from the same
@@ -150,6 +151,8 @@ class Trainer:
         """
         fits = math.isfinite(samples) and samples >= 0
         require(fits, "samples", samples, "a number, 0 and more")
+        if self.ledger is not None:
+            self.ledger.done(samples)
         if self.steps == 0:
             self._compare()
         with torch.enable_grad():
@@ -189,7 +192,8 @@ class Trainer:
         finite = bool(torch.isfinite(sent).all())
         samples = self._own["samples"]
         unit = float(self.shared["unit"][fragment])
-        share = mean.Share(float(samples[fragment]), unit, finite)
+        count = float(samples[fragment])
+        share = mean.Share(count, unit, finite, count)
         self._seat.exchange.asked([sent])
         self._flights[fragment] = _Flight(self._begin_mean(fragment, sent, share), share.weight)
         samples[fragment] = 0
@@ -217,6 +221,7 @@ class Trainer:
         if not arrived.is_empty:
             self.shared["unit"][fragment] = arrived.unit
         self._arrivals[fragment] = arrived
+        self._counted(fragment, arrived)
         if arrived.not_finite:
             warn_of(arrived.not_finite, self.method, self.steps)
 
@@ -309,7 +314,7 @@ class Trainer:
         return self._pass_boundary(state or {})
 
     def _pass_boundary(self, state: Mapping[str, torch.Tensor], inside: bool = False) -> View:
-        if self._seat.group is not None:
+        if self._seat.group is not None or self.ledger is not None:
             # Of a loss that is an error the view tells; the progress goes into the next exchange.
             with contextlib.suppress(PeerLost):
                 self._settle()
@@ -351,43 +356,8 @@ class Trainer:
             "fragments": len(self.rounds.parts),
             "delay": self.rounds.delay,
             "outer": type(self.outer).__name__,
+            "ledger": self.ledger and repr(self.ledger),
         }
-
-    @torch.no_grad()
-    def state_dict(self) -> dict[str, Any]:
-        """Return this member's state, by reference; loading it goes on with the same bits.
-
-        The model's and the inner optimiser's are saved beside it, as always. What is under way is
-        waited for, and is part of the state until the table says that it is mixed in. ``shared`` is
-        the same on all members, ``own`` is this one's.
-        """
-        self._settle()
-        return {
-            "settings": self.settings(),
-            "shared": dict(self.shared),
-            "own": dict(self._own),
-            "flights": checkpoint.flights(self._arrivals),
-        }
-
-    @torch.no_grad()
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned on this rank; copies.
-
-        Parameters
-        ----------
-        state : mapping
-            What `state_dict` returned; the model and the inner optimiser are loaded beside it.
-
-        Raises
-        ------
-        ConfigError
-            For the state of another method, of other rounds or of another model.
-        """
-        checkpoint.refuse_other(state, self.settings())
-        checkpoint.copy("shared", self.shared, state["shared"])
-        checkpoint.copy("own", self._own, state["own"])
-        self._flights.clear()
-        self._arrivals = checkpoint.arrivals(state["flights"], self.shared)
 
     def _outer(self, fragment: int) -> torch.Tensor:
         return self.shared[f"outer/{fragment}"]

@@ -1,0 +1,80 @@
+"""A trainer's state, saved and loaded again: what is in it, `checkpoint` says."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from holdfast.ft.outer import checkpoint
+from holdfast.ft.outer.counted import Counted
+from holdfast.ft.outer.mean import Mean
+
+
+class Saved(Counted):
+    """What a trainer has for checkpoints."""
+
+    _arrivals: dict[int, Mean]
+    _flights: dict[int, Any]
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Return what a checkpoint must have alike with the trainer that loads it."""
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Wait for what is under way."""
+
+    @abstractmethod
+    def _take_over(self) -> None:
+        """Begin from what is shared, as a newcomer does."""
+
+    @torch.no_grad()
+    def state_dict(self) -> dict[str, Any]:
+        """Return this member's state, by reference; loading it goes on with the same bits.
+
+        The model's and the inner optimiser's are saved beside it, as always. What is under way is
+        waited for, and is part of the state until the table says that it is mixed in. ``shared`` is
+        the same on all members, ``own`` has this one's part, by rank.
+        """
+        self._settle()
+        exchange = self._seat.exchange
+        return {
+            "settings": self.settings(),
+            "members": [*exchange.members],
+            "shared": dict(self.shared),
+            "own": {str(exchange.rank): dict(self._own)},
+            "flights": checkpoint.flights(self._arrivals),
+        }
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned on this rank; copies.
+
+        With other members than those that were saved, ``own`` has the parts of all of them: a rank
+        that was not among them begins as a newcomer does; what a rank that is not there now has not
+        sent is dropped, and what it owes goes to others.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state_dict` returned; the model and the inner optimiser are loaded before it.
+
+        Raises
+        ------
+        ConfigError
+            For the state of another method, of other rounds or of another model, and when the part
+            of a rank is missing.
+        """
+        checkpoint.refuse_other(state, self.settings())
+        checkpoint.copy("shared", self.shared, state["shared"])
+        exchange = self._seat.exchange
+        if exchange.rank not in state["members"]:
+            self._take_over()
+        checkpoint.load_own(state, self._own, exchange.rank, exchange.members)
+        self._flights.clear()
+        self._arrivals = checkpoint.arrivals(state["flights"], self.shared)
+        if self.ledger is not None:
+            self.ledger.loaded()
