@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.ft.outer.optimizers import OuterAdam, OuterNesterov, OuterOptimizer, OuterSGD
     from holdfast.ft.outer.report import OuterStep
     from holdfast.ft.outer.rounds import Event, Rounds
+    from holdfast.ft.outer.run_state import load_run, save_run
     from holdfast.ft.outer.sparse_loco import SparseLoCo
     from holdfast.ft.outer.streaming import StreamingDiLoCo
     from holdfast.ft.outer.trainer import Trainer
@@ -39,6 +40,8 @@ __all__ = [
     "SparseLoCo",
     "StreamingDiLoCo",
     "Trainer",
+    "load_run",
+    "save_run",
 ]
 
 _ON_FIRST_USE = {
@@ -57,6 +60,8 @@ _ON_FIRST_USE = {
     "SparseLoCo": "sparse_loco",
     "StreamingDiLoCo": "streaming",
     "Trainer": "trainer",
+    "load_run": "run_state",
+    "save_run": "run_state",
 }
 
 

@@ -127,15 +127,31 @@ def load_own(state: Mapping[str, Any], own: Tensors, rank: int, members: Sequenc
     ConfigError
         When a part is missing.
     """
-    parts, was = state["own"], [*state["members"]]
-    if rank in was:
+    parts = state["own"]
+    if rank in state["members"]:
         copy("own", own, _part(parts, rank))
-    for gone in sorted({*was} - {*members}):
-        if members[gone % len(members)] != rank:
-            continue
+    for gone in left_by(state["members"], members, rank):
         for name, tensor in own.items():
-            if name.startswith(_OWED):
-                tensor.add_(_part(parts, gone)[name])
+            if is_owed(name):
+                tensor.add_(_part(parts, gone)[name].to(tensor.device))
+
+
+def left_by(was: Sequence[int], members: Sequence[int], rank: int) -> list[int]:
+    """Return the ranks that are there no more, and whose debts a member takes over.
+
+    Parameters
+    ----------
+    was, members : sequence of int
+        Ranks that were there, and that are.
+    rank : int
+        The member.
+    """
+    return [gone for gone in was if gone not in members and members[gone % len(members)] == rank]
+
+
+def is_owed(name: str) -> bool:
+    """Return whether a tensor of a member's own is what it owes the others."""
+    return name.startswith(_OWED)
 
 
 def _part(parts: Mapping[str, Tensors], rank: int) -> Tensors:

@@ -73,6 +73,8 @@ class Saved(Counted):
         exchange = self._seat.exchange
         if exchange.rank not in state["members"]:
             self._take_over()
+            if self.ledger is not None:
+                self.ledger.trained.zero_()
         checkpoint.load_own(state, self._own, exchange.rank, exchange.members)
         self._flights.clear()
         self._arrivals = checkpoint.arrivals(state["flights"], self.shared)

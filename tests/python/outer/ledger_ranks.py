@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import torch
@@ -123,3 +124,33 @@ def whole_epoch() -> None:
     if os.environ["BACKEND"] == "gloo":
         # Its threads let go of tensors while the interpreter ends, which aborts one run in ten.
         os._exit(0)
+
+
+# ---- what they have written ----------------------------------------------------------------------
+
+# Who is killed may have seen the end of ops that the survivors ran again without it.
+LAST_WORDS = 4
+
+
+def notes(here: Path, killed: Collection[int] = ()) -> list[dict]:
+    found = []
+    for file in here.glob("notes-*"):
+        own = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
+        agreed = [note for note in own if "trained" not in note]
+        if int(file.name.removeprefix("notes-")) in killed:
+            agreed = agreed[:-LAST_WORDS]
+        found += [*agreed, *(note for note in own if "trained" in note)]
+    return found
+
+
+def committed(found: list[dict]) -> list[int]:
+    """What was committed, event by event; members that saw the same one agree about it."""
+    events: dict[int, list[int]] = {}
+    for note in found:
+        if "digest" in note and note["indices"]:
+            assert events.setdefault(note["digest"], note["indices"]) == note["indices"]
+    return [index for indices in events.values() for index in indices]
+
+
+def trained(found: list[dict]) -> set[int]:
+    return {index for note in found for index in note.get("trained", ())}

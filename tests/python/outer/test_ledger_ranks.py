@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="waits for torch: trainers are made of it")
 
 from coordinators import Coordinator  # noqa: E402
-from ledger_ranks import SIZE  # noqa: E402
+from ledger_ranks import SIZE, committed, notes, trained  # noqa: E402
 from ranks import finish, kill, run_ranks, start_rank  # noqa: E402
-
-# Who is killed may have seen the end of ops that the survivors ran again without it.
-LAST_WORDS = 4
-
-
-def notes(here: Path, killed: set[int]) -> list[dict]:
-    found = []
-    for file in here.glob("notes-*"):
-        own = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
-        agreed = [note for note in own if "trained" not in note]
-        if int(file.name.removeprefix("notes-")) in killed:
-            agreed = agreed[:-LAST_WORDS]
-        found += [*agreed, *(note for note in own if "trained" in note)]
-    return found
-
-
-def committed(found: list[dict]) -> list[int]:
-    """What was committed, event by event; members that saw the same one agree about it."""
-    events: dict[int, list[int]] = {}
-    for note in found:
-        if "digest" in note and note["indices"]:
-            assert events.setdefault(note["digest"], note["indices"]) == note["indices"]
-    return [index for indices in events.values() for index in indices]
-
-
-def trained(found: list[dict]) -> set[int]:
-    return {index for note in found for index in note.get("trained", ())}
 
 
 def samples_of_steps(found: list[dict]) -> float:
