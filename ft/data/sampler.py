@@ -151,12 +151,25 @@ class DataLedger(torch.utils.data.Sampler[int]):
         batch or None
             None where this member holds nothing and others still do: it zeroes its gradients and
             does ``trainer.step(samples=0)``, as all members do the same steps.
+
+        Raises
+        ------
+        ConfigError
+            When the loader has no batch for samples that this member holds.
         """
         while not self.is_over:
-            if self._held(self._state) > int(self.trained):
-                yield from loader
-            else:
+            left = self._held(self._state) - int(self.trained)
+            if not left:
                 yield None
+                continue
+            batch: Batch | None = None
+            for batch in loader:
+                yield batch
+            if batch is None:
+                raise ConfigError(
+                    f"loader = {loader!r} gave no batch of the {left} samples that this member "
+                    "holds; accepted: a DataLoader with this sampler and drop_last=False"
+                )
 
     def set_epoch(self, epoch: int) -> None:
         """Make the stream go on to the end of an epoch; all members alike, after the same step.
@@ -338,6 +351,7 @@ class DataLedger(torch.utils.data.Sampler[int]):
     def _write(self, state: Ledger) -> None:
         words = state.words()
         self._words[: len(words)] = words
+        self._words[len(words) :] = 0
         self._known = (words[0], state)
 
     def _held(self, state: Ledger) -> int:

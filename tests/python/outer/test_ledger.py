@@ -394,6 +394,18 @@ def test_a_saved_ledger_goes_on_where_it_was():
         (lambda: list(alone(100, 10)), ["lease = 10 samples", "two rounds"]),
         (lambda: alone().done(1), ["samples = 1", "0 to 0"]),
         (lambda: alone().done(0.5), ["samples = 0.5", "whole number"]),
+        (
+            lambda: list(
+                alone(7).batches(DataLoader(Numbers(), 8, sampler=alone(7), drop_last=True))
+            ),
+            ["no batch of the 7 samples", "drop_last=False"],
+        ),
+        (
+            lambda: ledger.Ledger(
+                10**6, 1, tuple((n, n + 1) for n in range(0, 10**5, 2)), {}
+            ).words(),
+            ["100006 numbers", "accepted: 32768", "a larger lease"],
+        ),
         (lambda: alone().load_state_dict({}), ["state of a ledger"]),
         (
             lambda: alone().load_state_dict(alone(seed=2).state_dict()),
