@@ -103,12 +103,15 @@ class Ledger:
         fragment : int
             Which one.
         counts : mapping of int to int
-            Samples by rank, of those whose progress is in it, since their last one.
+            Samples by rank since its last one, of all who were there; others that hold something
+            are lost, and it is free again. Views tell of a loss sooner to some than to others.
         dropped : collection of int
             Ranks that have dropped what they did, in all fragments: so many samples of theirs are
             free again.
         """
-        leases, back = dict(self.leases), list(self.free)
+        leases = {rank: lease for rank, lease in self.leases.items() if rank in counts}
+        lost = self.leases.keys() - leases.keys()
+        back = [*self.free, *(each for rank in lost for each in self.leases[rank].ranges)]
         for rank, count in sorted(counts.items()):
             if rank not in leases:
                 continue

@@ -100,6 +100,11 @@ class DataLedger(torch.utils.data.Sampler[int]):
         return self._state.first // self.size
 
     @property
+    def members(self) -> tuple[int, ...]:
+        """Ranks that hold samples, or may; none before the first boundary."""
+        return tuple(sorted(self._state.leases))
+
+    @property
     def left(self) -> int:
         """Samples of the stream that are not committed."""
         return self._state.left
@@ -257,7 +262,8 @@ class DataLedger(torch.utils.data.Sampler[int]):
         fragment : int
             Of the model; without fragments 0.
         counts : mapping of int to int
-            Samples by rank, in the order in which the sampler gave them; the same on all members.
+            Samples by rank, in the order in which the sampler gave them, of all who were there; the
+            same on all members. What others held is given out again.
         dropped : collection of int
             Of these ranks, whose progress was not used: their samples are given out again.
         """
@@ -278,7 +284,8 @@ class DataLedger(torch.utils.data.Sampler[int]):
         turn : int
             Number of the round: at its first boundary all members are given more.
         members : iterable of int
-            Ranks that are there; the same on all members.
+            Ranks that are there; the same on all members, as `members` is, and a view is not while
+            somebody dies.
         joined : collection of int
             Of these, who has come in.
         """

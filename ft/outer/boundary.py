@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from holdfast.comm.outcome import View
+from holdfast.errors import PeerLost
 from holdfast.ft.data.sampler import DataLedger
 from holdfast.ft.outer import checkpoint
 from holdfast.ft.outer.flat import digest
@@ -26,7 +27,7 @@ class Boundary:
 
     def __init__(self, seat: Seat) -> None:
         self._seat = seat
-        self._fresh = True
+        self._fresh = self._is_first = True
         # Of what all members have alike; a newcomer's is overwritten by the others'.
         self._kind = torch.zeros(1, dtype=torch.int64)
         # 1 where the members are inside a local step, and have not done what follows it.
@@ -78,9 +79,24 @@ class Boundary:
         self._fresh = False
         self._seat.exchange.regroup(self.view.ranks)
         has_joined = self._seat.exchange.rank in self.view.joined
+        is_first, self._is_first = self._is_first and not has_joined, False
         if has_joined:
             checkpoint.refuse_kind(int(self._kind) == digest(alike), settings)
         if self.ledger is not None:
             turn = int(shared["steps"][0]) // settings["inner_steps"]
-            self.ledger.boundary(turn, self.view.ranks, self.view.joined)
+            there = self._present() if is_first else {*self.ledger.members, *self.view.joined}
+            self.ledger.boundary(turn, sorted(there), self.view.joined)
         return has_joined
+
+    def _present(self) -> set[int]:
+        """Return who is there: the same on all members, while a view hears of a death at times."""
+        exchange = self._seat.exchange
+        while True:
+            there = torch.zeros(exchange.size, dtype=torch.int64)
+            there[exchange.rank] = 1
+            try:
+                exchange.sum(there).wait()
+            except PeerLost:
+                # An error on all alike; each is a loss, of which there are as many as members.
+                continue
+            return {rank for rank, is_there in enumerate(there.tolist()) if is_there}

@@ -75,7 +75,11 @@ def train(trainer: ft.Trainer, net: nn.Module, ledger: Noted, workers: int = 0) 
             nn.functional.cross_entropy(net(x), y).backward()
             count = len(indices)
             ledger.note({"trained": indices.tolist()})
-        trainer.step(samples=count)
+        try:
+            trainer.step(samples=count)
+        except holdfast.PeerLost:
+            # With on_peer_loss="raise": at the same step on all survivors.
+            trainer.advance()
         if trainer.last is not None and trainer.last != last:
             last = trainer.last
             ledger.note({"step": last.step, "samples": sum(last.weights.values())})
@@ -138,7 +142,7 @@ def notes(here: Path, killed: Collection[int] = ()) -> list[dict]:
         own = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
         agreed = [note for note in own if "trained" not in note]
         if int(file.name.removeprefix("notes-")) in killed:
-            agreed = agreed[:-LAST_WORDS]
+            agreed[-LAST_WORDS:] = [{**note, "unsure": True} for note in agreed[-LAST_WORDS:]]
         found += [*agreed, *(note for note in own if "trained" in note)]
     return found
 
@@ -146,10 +150,17 @@ def notes(here: Path, killed: Collection[int] = ()) -> list[dict]:
 def committed(found: list[dict]) -> list[int]:
     """What was committed, event by event; members that saw the same one agree about it."""
     events: dict[int, list[int]] = {}
+    unsure: dict[int, list[int]] = {}
     for note in found:
         if "digest" in note and note["indices"]:
-            assert events.setdefault(note["digest"], note["indices"]) == note["indices"]
-    return [index for indices in events.values() for index in indices]
+            which = unsure if "unsure" in note else events
+            assert which.setdefault(note["digest"], note["indices"]) == note["indices"]
+    done = [index for indices in events.values() for index in indices]
+    for digest, indices in unsure.items():
+        # What nobody who is sure of it has committed otherwise: others who saw it were killed, too.
+        if digest not in events and not {*done} & {*indices}:
+            done += indices
+    return done
 
 
 def trained(found: list[dict]) -> set[int]:

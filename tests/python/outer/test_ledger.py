@@ -91,11 +91,12 @@ class World:
             member.trained -= held[rank] - ledger.length(self.state.leases[rank].ranges)
             assert member.trained >= 0
 
-    def boundary(self, turn: int, joined: set[int]) -> None:
+    def boundary(self, turn: int, joined: set[int], is_first: bool = False) -> None:
         while self.flights:
             self.end()
         self.members |= {rank: Member(self.fragments) for rank in joined}
-        new = self.state.leased(sorted(self.members), joined, self.most, turn)
+        there = {*self.members} if is_first else {*self.state.leases, *joined}
+        new = self.state.leased(sorted(there), joined, self.most, turn)
         self.become(new, commits=False)
 
     def churn(self) -> set[int]:
@@ -120,10 +121,10 @@ class World:
         self.state, self.committed, self.inside, members = copy.deepcopy(self.saved)
         there = range(self.chance.randint(1, 6))
         self.members = {rank: members.get(rank, Member(self.fragments)) for rank in there}
-        self.boundary(self.state.turn, set())
+        self.boundary(self.state.turn, set(), is_first=True)
 
     def epoch(self) -> list[int]:
-        self.boundary(0, set())
+        self.boundary(0, set(), is_first=True)
         for turn in range(1, MOST_ROUNDS):
             for fragment in range(self.fragments):
                 self.train()
@@ -169,26 +170,27 @@ def test_what_is_under_way_is_committed_with_the_last_fragment():
     state = ledger.begun(100, 2).leased([0, 1], (), 20, 0)
     state = state.arrived(0, {0: 8, 1: 5})
     assert state.left == 100
-    state = state.arrived(1, {0: 6})
+    state = state.arrived(1, {0: 6, 1: 0})
     assert (state.left, state.leases[0].ranges, state.leases[0].taken) == (94, ((6, 20),), (2, 0))
 
 
 def test_what_a_lost_member_held_is_given_out_again_and_first():
-    state = ledger.begun(100, 1).leased([0, 1, 2], (), 10, 0).arrived(0, {1: 4})
+    state = ledger.begun(100, 1).leased([0, 1, 2], (), 10, 0).arrived(0, {0: 0, 1: 4, 2: 0})
+    assert state.arrived(0, {0: 0, 2: 0}) == state.leased([0, 2], (), 10, 0)
     state = state.leased([0, 2], (), 10, 0)
     assert state.free == ((14, 20), (30, 100))
     assert state.leased([0, 2, 3], {3}, 10, 0).leases[3].ranges == ((14, 20), (30, 34))
 
 
 def test_a_rank_that_was_claimed_again_before_anybody_saw_it_vacant_begins_anew():
-    state = ledger.begun(100, 1).leased([0, 1], (), 10, 0).arrived(0, {1: 4})
+    state = ledger.begun(100, 1).leased([0, 1], (), 10, 0).arrived(0, {0: 0, 1: 4})
     state = state.leased([0, 1], {1}, 10, 0)
     assert ledger.length(state.leases[1].ranges) == 10
     assert state.left == 96
 
 
 def test_a_rank_whose_progress_was_dropped_gives_back_what_it_had_trained_on():
-    state = ledger.begun(40, 2).leased([0, 1], (), 20, 0).arrived(0, {0: 5})
+    state = ledger.begun(40, 2).leased([0, 1], (), 20, 0).arrived(0, {0: 5, 1: 0})
     state = state.arrived(1, {0: 9, 1: 2}, dropped=[0])
     assert state.free == ((0, 9),)
     assert state.leases[0] == ledger.Lease(((9, 20),), (0, 0))
@@ -361,8 +363,8 @@ def test_a_member_without_samples_waits_for_the_others_with_none():
         seen += [] if batch is None else batch.tolist()
         made.done(count)
         # The other one is lost in the end, with what it held.
-        made.arrived(0, {0: 1 * (turn < 6), 1: count})
-        made.boundary(turn, [0, 1] if turn < 10 else [1])
+        made.arrived(0, {0: 1 * (turn < 6), 1: count} if turn < 10 else {1: count})
+        made.boundary(turn, made.members)
     assert made.is_over
     assert len(seen) == 30 - 5
 
