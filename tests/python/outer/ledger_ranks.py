@@ -75,11 +75,7 @@ def train(trainer: ft.Trainer, net: nn.Module, ledger: Noted, workers: int = 0) 
             nn.functional.cross_entropy(net(x), y).backward()
             count = len(indices)
             ledger.note({"trained": indices.tolist()})
-        try:
-            trainer.step(samples=count)
-        except holdfast.PeerLost:
-            # With on_peer_loss="raise": at the same step on all survivors.
-            trainer.advance()
+        trainer.step(samples=count)
         if trainer.last is not None and trainer.last != last:
             last = trainer.last
             ledger.note({"step": last.step, "samples": sum(last.weights.values())})

@@ -25,13 +25,12 @@ def samples_of_steps(found: list[dict]) -> float:
     return sum(steps.values())
 
 
-@pytest.mark.parametrize(("kind", "on_loss"), [("diloco", "continue"), ("eager, 3, 6", "continue")])
+@pytest.mark.parametrize("kind", ["diloco", "eager, 3, 6"])
 def test_an_epoch_with_ten_kills_and_joins_and_a_new_coordinator_has_each_index_once(
-    kind, on_loss, tmp_path
+    kind, tmp_path
 ):
     coordinator = Coordinator(tmp_path)
     env = {"METHOD": kind, "URL": f"holdfast://{coordinator.address}", "HOLDFAST_TIMEOUT": "60"}
-    env["HOLDFAST_ON_PEER_LOSS"] = on_loss
     chance = random.Random(int(os.environ.get("HOLDFAST_TEST_SEED", "3")))
     started = []
 
@@ -73,7 +72,7 @@ def test_an_epoch_with_ten_kills_and_joins_and_a_new_coordinator_has_each_index_
             kill(peer)
         coordinator.process.terminate()
         coordinator.process.wait(10)
-    assert all(outcome.status == 0 for outcome in outcomes), outcomes
+    assert all(o.status == 0 for o in outcomes), "".join(o.output[-1500:] for o in outcomes)
     ends = [line for one in outcomes for line in one.output.splitlines() if line[:3] == "END"]
     assert len(ends) == 4
     assert len(set(ends)) == 1
