@@ -290,7 +290,7 @@ class DataLedger(torch.utils.data.Sampler[int]):
             Of these, who has come in.
         """
         if self._rank in joined:
-            self.loaded()
+            self._begin_anew()
             self.trained.zero_()
         self._write(self._state.leased(members, joined, self.lease, turn))
 
@@ -341,10 +341,22 @@ class DataLedger(torch.utils.data.Sampler[int]):
         ledger.read(state["table"].tolist())
         self.table.copy_(state["table"])
         self.trained.copy_(state["trained"])
-        self.loaded()
+        self._begin_anew()
 
-    def loaded(self) -> None:
-        """Take note that `table` and `trained` were written; trainers call it."""
+    def loaded(self, members: Iterable[int]) -> None:
+        """Take note that `table` and `trained` were written from a checkpoint; trainers call it.
+
+        Parameters
+        ----------
+        members : iterable of int
+            Ranks that are there now: those that are new get samples, what others held is free.
+        """
+        self._begin_anew()
+        state = self._state
+        if state.leases:
+            self._write(state.leased(sorted(members), (), self.lease, state.turn))
+
+    def _begin_anew(self) -> None:
         self._life += 1
         self._gone = self._handed = 0
 

@@ -27,7 +27,7 @@ class Boundary:
 
     def __init__(self, seat: Seat) -> None:
         self._seat = seat
-        self._fresh = self._is_first = True
+        self._fresh = True
         # Of what all members have alike; a newcomer's is overwritten by the others'.
         self._kind = torch.zeros(1, dtype=torch.int64)
         # 1 where the members are inside a local step, and have not done what follows it.
@@ -79,12 +79,13 @@ class Boundary:
         self._fresh = False
         self._seat.exchange.regroup(self.view.ranks)
         has_joined = self._seat.exchange.rank in self.view.joined
-        is_first, self._is_first = self._is_first and not has_joined, False
         if has_joined:
             checkpoint.refuse_kind(int(self._kind) == digest(alike), settings)
         if self.ledger is not None:
             turn = int(shared["steps"][0]) // settings["inner_steps"]
-            there = self._present() if is_first else {*self.ledger.members, *self.view.joined}
+            # A newcomer has the others' ledger by now, so all do the same.
+            known = {*self.ledger.members, *self.view.joined} if self.ledger.members else None
+            there = self._present() if known is None else known
             self.ledger.boundary(turn, sorted(there), self.view.joined)
         return has_joined
 

@@ -79,4 +79,4 @@ class Saved(Counted):
         self._flights.clear()
         self._arrivals = checkpoint.arrivals(state["flights"], self.shared)
         if self.ledger is not None:
-            self.ledger.loaded()
+            self.ledger.loaded(exchange.members)
