@@ -40,7 +40,7 @@ def test_an_epoch_with_ten_kills_and_joins_and_a_new_coordinator_has_each_index_
         there.append(peer)
 
     def until_in(peer) -> None:
-        while "in" not in (line := peer.stdout.readline()):
+        while (line := peer.stdout.readline()).strip() != "in":
             assert line, peer.communicate()[0]
 
     there: list = []
