@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.ft.data.sampler import DataLedger
     from holdfast.ft.outer.async_diloco import AsyncDiLoCo
     from holdfast.ft.outer.co2 import CO2
     from holdfast.ft.outer.diloco import DiLoCo
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.ft.outer.optimizers import OuterAdam, OuterNesterov, OuterOptimizer, OuterSGD
     from holdfast.ft.outer.report import OuterStep
     from holdfast.ft.outer.rounds import Event, Rounds
+    from holdfast.ft.outer.run_state import load_run, save_run
     from holdfast.ft.outer.sparse_loco import SparseLoCo
     from holdfast.ft.outer.streaming import StreamingDiLoCo
     from holdfast.ft.outer.trainer import Trainer
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CO2",
     "AsyncDiLoCo",
+    "DataLedger",
     "DiLoCo",
     "Event",
     "LocalSGD",
@@ -37,11 +40,14 @@ __all__ = [
     "SparseLoCo",
     "StreamingDiLoCo",
     "Trainer",
+    "load_run",
+    "save_run",
 ]
 
 _ON_FIRST_USE = {
     "AsyncDiLoCo": "async_diloco",
     "CO2": "co2",
+    "DataLedger": "data.sampler",
     "DiLoCo": "diloco",
     "Event": "rounds",
     "LocalSGD": "local_sgd",
@@ -54,13 +60,17 @@ _ON_FIRST_USE = {
     "SparseLoCo": "sparse_loco",
     "StreamingDiLoCo": "streaming",
     "Trainer": "trainer",
+    "load_run": "run_state",
+    "save_run": "run_state",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.outer.{_ON_FIRST_USE[name]}"), name)
+    where = _ON_FIRST_USE[name]
+    module = where if "." in where else f"outer.{where}"
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
 

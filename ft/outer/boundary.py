@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import torch
 
 from holdfast.comm.outcome import View
+from holdfast.errors import PeerLost
+from holdfast.ft.data.sampler import DataLedger
 from holdfast.ft.outer import checkpoint
 from holdfast.ft.outer.flat import digest
 from holdfast.ft.outer.seat import Seat
@@ -34,6 +36,8 @@ class Boundary:
         """The latest; None before the first."""
         self.state: Tensors | None = None
         """What is shared besides at the boundary of each round; None: rounds have none."""
+        self.ledger: DataLedger | None = None
+        """What leases samples at boundaries."""
 
     @property
     def is_inside(self) -> bool:
@@ -74,7 +78,26 @@ class Boundary:
         self.view = self._seat.advance(whole, self._fresh)
         self._fresh = False
         self._seat.exchange.regroup(self.view.ranks)
-        if self._seat.exchange.rank not in self.view.joined:
-            return False
-        checkpoint.refuse_kind(int(self._kind) == digest(alike), settings)
-        return True
+        has_joined = self._seat.exchange.rank in self.view.joined
+        if has_joined:
+            checkpoint.refuse_kind(int(self._kind) == digest(alike), settings)
+        if self.ledger is not None:
+            turn = int(shared["steps"][0]) // settings["inner_steps"]
+            # A newcomer has the others' ledger by now, so all do the same.
+            known = {*self.ledger.members, *self.view.joined} if self.ledger.members else None
+            there = self._present() if known is None else known
+            self.ledger.boundary(turn, sorted(there), self.view.joined)
+        return has_joined
+
+    def _present(self) -> set[int]:
+        """Return who is there: the same on all members, while a view hears of a death at times."""
+        exchange = self._seat.exchange
+        while True:
+            there = torch.zeros(exchange.size, dtype=torch.int64)
+            there[exchange.rank] = 1
+            try:
+                exchange.sum(there).wait()
+            except PeerLost:
+                # An error on all alike; each is a loss, of which there are as many as members.
+                continue
+            return {rank for rank, is_there in enumerate(there.tolist()) if is_there}

@@ -1,8 +1,13 @@
-"""What of a trainer goes into a checkpoint, and whether a state is of such a trainer."""
+"""What of a trainer goes into a checkpoint, and what becomes of it with other members.
+
+Every leaf is a tensor of fixed shape or a plain value, and what is a member's own is below its
+rank, so that torch.distributed.checkpoint takes a state as it is. The rules for other members are
+in docs/guide/outer-steps.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +17,10 @@ from holdfast.errors import ConfigError
 from holdfast.ft.outer.mean import Mean
 
 Settings = Mapping[str, Any]
-_KEYS = ["flights", "own", "settings", "shared"]
+Tensors = Mapping[str, torch.Tensor]
+_KEYS = ["flights", "members", "own", "settings", "shared"]
+# Of what is a member's own, what it owes the others.
+_OWED = "residual/"
 
 
 def refuse_other(state: Mapping[str, Any], ours: Settings) -> None:
@@ -97,7 +105,66 @@ def copy(what: str, ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch
         tensor.copy_(theirs[name])
 
 
-def flights(arrivals: Mapping[int, Mean]) -> dict[int, dict[str, Any]]:
+def load_own(state: Mapping[str, Any], own: Tensors, rank: int, members: Sequence[int]) -> None:
+    """Take over what members had of their own.
+
+    What a member that is there no more owed goes to the one at its place, modulo the number of
+    members: the sum of all residuals stays.
+
+    Parameters
+    ----------
+    state : mapping
+        What ``state_dict`` returned, with the parts of all members that this one needs.
+    own : mapping of str to torch.Tensor
+        Written in place; of a member that was not among them, as a newcomer has it.
+    rank : int
+        This member's.
+    members : sequence of int
+        Ranks that are there now.
+
+    Raises
+    ------
+    ConfigError
+        When a part is missing.
+    """
+    parts = state["own"]
+    if rank in state["members"]:
+        copy("own", own, _part(parts, rank))
+    for gone in left_by(state["members"], members, rank):
+        for name, tensor in own.items():
+            if is_owed(name):
+                tensor.add_(_part(parts, gone)[name].to(tensor.device))
+
+
+def left_by(was: Sequence[int], members: Sequence[int], rank: int) -> list[int]:
+    """Return the ranks that are there no more, and whose debts a member takes over.
+
+    Parameters
+    ----------
+    was, members : sequence of int
+        Ranks that were there, and that are.
+    rank : int
+        The member.
+    """
+    return [gone for gone in was if gone not in members and members[gone % len(members)] == rank]
+
+
+def is_owed(name: str) -> bool:
+    """Return whether a tensor of a member's own is what it owes the others."""
+    return name.startswith(_OWED)
+
+
+def _part(parts: Mapping[str, Tensors], rank: int) -> Tensors:
+    if str(rank) not in parts:
+        there = ", ".join(sorted(parts)) or "none"
+        raise ConfigError(
+            f"state['own'] has the parts of ranks {there}; accepted: that of rank {rank}, too; "
+            "each rank loads what it saved, and with other members the parts of all"
+        )
+    return parts[str(rank)]
+
+
+def flights(arrivals: Mapping[int, Mean]) -> list[Any]:
     """Return what is to be saved of means that have arrived, beside their values.
 
     Parameters
@@ -105,24 +172,19 @@ def flights(arrivals: Mapping[int, Mean]) -> dict[int, dict[str, Any]]:
     arrivals : mapping of int to Mean
         By fragment.
     """
-    return {
-        fragment: {
-            "weights": dict(arrived.weights),
-            "not_finite": list(arrived.not_finite),
-            "is_empty": arrived.is_empty,
-        }
-        for fragment, arrived in arrivals.items()
-    }
+    # Lists of plain values are one leaf, whatever is under way.
+    return [
+        [f, [[*each] for each in mean.weights.items()], [*mean.not_finite], mean.is_empty]
+        for f, mean in sorted(arrivals.items())
+    ]
 
 
-def arrivals(
-    flights: Mapping[int, Mapping[str, Any]], shared: Mapping[str, torch.Tensor]
-) -> dict[int, Mean]:
+def arrivals(flights: Sequence[Any], shared: Tensors) -> dict[int, Mean]:
     """Return the means of a checkpoint.
 
     Parameters
     ----------
-    flights : mapping
+    flights : sequence
         As `flights` has made it.
     shared : mapping of str to torch.Tensor
         With their values.
@@ -130,9 +192,9 @@ def arrivals(
     return {
         fragment: Mean(
             shared[f"arrived/{fragment}"].clone(),
-            dict(flight["weights"]),
-            tuple(flight["not_finite"]),
-            bool(flight["is_empty"]),
+            {int(rank): float(weight) for rank, weight in weights},
+            tuple(not_finite),
+            bool(is_empty),
         )
-        for fragment, flight in flights.items()
+        for fragment, weights, not_finite, is_empty in flights
     }

@@ -10,7 +10,7 @@ have to agree, of exchanges that have begun after the latest change. To frames t
 goes only with a quarter of the rate in reserve, and after a change only when the room (bytes that
 could be sent during a round's computation) has grown by two fifths; to others, only when rounds are
 6 % longer than need be. A codec that was too slow from the first report on has been predicted
-wrongly, and is not tried again in the same room. Why: docs/decisions/0182-a-codec-is-agreed-on.md
+wrongly, and is not tried again in the same room. Why: docs/decisions/0181-a-codec-is-agreed-on.md
 """
 
 from __future__ import annotations

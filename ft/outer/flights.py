@@ -6,7 +6,7 @@ a newcomer and a checkpoint have them there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -51,11 +51,11 @@ class Flights:
         self.under_way.clear()
         self.arrived = shared.kept(self._shared)
 
-    def state(self) -> dict[int, dict[str, Any]]:
+    def state(self) -> list[Any]:
         """Return what a checkpoint has of them beside the shared tensors."""
         return checkpoint.flights(self.arrived)
 
-    def load(self, state: Mapping[int, Mapping[str, Any]]) -> None:
+    def load(self, state: Sequence[Any]) -> None:
         """Take over what `state` returned, when the shared tensors are loaded."""
         self.under_way.clear()
         self.arrived = checkpoint.arrivals(state, self._shared)

@@ -14,8 +14,8 @@ equally much: then this is the plain mean. Why: docs/decisions/0178-the-runtime-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -23,8 +23,9 @@ import torch
 from holdfast.compress.codec import is_lossless
 from holdfast.compress.exchange import Exchange, Pending
 
-# Columns of the table: the weight in samples, 1 if the tensor was not finite, 1 of who is there.
-_COLUMNS = 3
+# Columns of the table: the weight in samples, 1 if the tensor was not finite, 1 of who is there,
+# the samples that the tensor is of.
+_COLUMNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,15 @@ class Mean:
         Ranks that had something else than numbers to send, and count for nothing.
     is_empty : bool
         Whether nobody had a weight.
+    counts : dict of int to float
+        By rank, the samples that its data is of, be it in the mean or not finite.
     """
 
     value: torch.Tensor
     weights: dict[int, float]
     not_finite: tuple[int, ...]
     is_empty: bool
+    counts: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def unit(self) -> float:
@@ -54,7 +58,12 @@ class Mean:
         return sum(self.weights.values()) / len(self.weights)
 
 
-def arrived(value: torch.Tensor, rows: Sequence[tuple[int, float, bool]], divisor: float) -> Mean:
+def arrived(
+    value: torch.Tensor,
+    rows: Sequence[tuple[int, float, bool]],
+    divisor: float,
+    counts: Mapping[int, float],
+) -> Mean:
     """Return the mean of a weighted sum.
 
     Parameters
@@ -65,13 +74,15 @@ def arrived(value: torch.Tensor, rows: Sequence[tuple[int, float, bool]], diviso
         Of those who are there: rank, weight in samples, whether its tensor was not finite.
     divisor : float
         The sum of the weights, in the units of the sum.
+    counts : mapping of int to float
+        Samples by rank.
     """
     weights = {rank: weight for rank, weight, _ in rows if weight}
     if weights:
         value.div_(divisor)
     else:
         value.zero_()
-    return Mean(value, weights, tuple(rank for rank, _, odd in rows if odd), not weights)
+    return Mean(value, weights, tuple(rank for rank, _, odd in rows if odd), not weights, counts)
 
 
 class MeanUnderWay(Protocol):
@@ -94,11 +105,14 @@ class Share:
         The mean weight that was agreed on last; above 0, the same on all members.
     finite : bool
         Whether its tensor is.
+    count : float
+        The samples that its tensor is of.
     """
 
     weight: float
     unit: float
     finite: bool
+    count: float = 0.0
 
     @property
     def told(self) -> float:
@@ -107,7 +121,7 @@ class Share:
 
     def row(self) -> list[float]:
         """Return this member's row of the table."""
-        return [self.told, float(not self.finite), 1.0]
+        return [self.told, float(not self.finite), 1.0, self.count]
 
 
 def begin(
@@ -163,7 +177,7 @@ class _Alone:
 
     def wait(self) -> Mean:
         row = (self.rank, self.share.told, not self.share.finite)
-        return arrived(self.value, [row], 1.0)
+        return arrived(self.value, [row], 1.0, {self.rank: self.share.count})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +187,13 @@ class _Table:
     pending: Pending
     bits: torch.Tensor
 
-    def wait(self) -> dict[int, tuple[float, bool]]:
-        """Return by rank, of those whose row has come, the weight, and if it was not finite."""
+    def wait(self) -> tuple[dict[int, tuple[float, bool]], dict[int, float]]:
+        """Return by rank, of those whose row has come, weight and if it was not finite; samples."""
         self.pending.wait()
         told = self.bits.cpu().view(torch.float64).tolist()
-        return {
-            rank: (weight, bool(odd)) for rank, (weight, odd, there) in enumerate(told) if there
-        }
+        there = {rank: row for rank, row in enumerate(told) if row[2]}
+        rows = {rank: (row[0], bool(row[1])) for rank, row in there.items()}
+        return rows, {rank: row[3] for rank, row in there.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +208,13 @@ class _Summed:
     averaged: bool
 
     def wait(self) -> Mean:
-        rows = self.table.wait()
+        rows, counts = self.table.wait()
         self.data.wait()
         divisor = sum(weight for weight, _ in rows.values()) / self.share.unit
         if self.averaged:
             divisor /= max(1, len(rows))
         known = [(rank, *row) for rank, row in rows.items()]
-        return arrived(self.value.to(self.dtype), known, divisor)
+        return arrived(self.value.to(self.dtype), known, divisor, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +228,7 @@ class _Weighed:
     share: Share
 
     def wait(self) -> Mean:
-        rows = self.table.wait()
+        rows, counts = self.table.wait()
         self.data.wait()
         inside = self.data.outcome.contributors
         # A row may be missing where the data came: its member died, and nobody knows its weight.
@@ -222,4 +236,5 @@ class _Weighed:
         known = [(rank, *rows.get(rank, (self.share.unit, False))) for rank in inside]
         if not any(rows[rank][0] for rank in inside if rank in rows):
             known = [(rank, 0.0, odd) for rank, _, odd in known]
-        return arrived(self.value.to(self.dtype), known, 1.0)
+        counts = {rank: counts[rank] for rank in inside if rank in counts}
+        return arrived(self.value.to(self.dtype), known, 1.0, counts)

@@ -15,10 +15,10 @@ from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterSGD
 from holdfast.ft.outer.trainer import Trainer
 
-# In front of a frame: the weight as float64, whether the progress was not finite, and 1, which says
-# that somebody has sent it, as the rows of ranks that are away are zeros.
-_WEIGHT = 8
-_HEADER = _WEIGHT + 2
+# In front of a frame: the weight and the number of samples as float64, whether the progress was not
+# finite, and 1, which says that somebody has sent it, as the rows of ranks that are away are zeros.
+_NUMBERS = 16
+_HEADER = _NUMBERS + 2
 
 
 class SparseLoCo(Trainer):
@@ -111,7 +111,7 @@ class SparseLoCo(Trainer):
         if owes:
             gone = sparse_frame.decode(frame, sent.numel(), self._ratio)
             self._left[fragment] = sent.sub_(gone)
-        head = torch.tensor([share.told], dtype=torch.float64).view(torch.uint8)
+        head = torch.tensor([share.told, share.count], dtype=torch.float64).view(torch.uint8)
         marks = torch.tensor([not share.finite, 1], dtype=torch.uint8)
         own = torch.cat([head.to(frame.device), marks.to(frame.device), frame])
         exchange = self._seat.exchange
@@ -151,12 +151,13 @@ class _Rows:
     def wait(self) -> mean.Mean:
         self.pending.wait()
         found: list[tuple[int, float, bool]] = []
+        counts: dict[int, float] = {}
         for rank, row in enumerate(self.rows):
             if not row[_HEADER - 1]:
                 continue
-            weight = float(row[:_WEIGHT].clone().view(torch.float64))
-            found.append((rank, weight, bool(row[_WEIGHT])))
+            weight, counts[rank] = row[:_NUMBERS].clone().view(torch.float64).tolist()
+            found.append((rank, weight, bool(row[_NUMBERS])))
             if weight:
                 frame = sparse_frame.decode(row[_HEADER:], self.total.numel(), self.ratio)
                 self.total.add_(frame, alpha=weight)
-        return mean.arrived(self.total, found, sum(weight for _, weight, _ in found))
+        return mean.arrived(self.total, found, sum(weight for _, weight, _ in found), counts)

@@ -18,18 +18,18 @@ from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.compress.reducer import View
 from holdfast.errors import HoldfastError, PeerLost
-from holdfast.ft.outer import checkpoint, seat, shared
+from holdfast.ft.outer import seat, shared
 from holdfast.ft.outer.boundary import Boundary
 from holdfast.ft.outer.donor import Donor, InnerState
 from holdfast.ft.outer.flat import Model, digests
 from holdfast.ft.outer.optimizers import OuterOptimizer
 from holdfast.ft.outer.pace import Pace
 from holdfast.ft.outer.rounds import Event, Rounds
+from holdfast.ft.outer.saved import Saved
 from holdfast.ft.outer.turn import Turn
-from holdfast.ft.outer.walk import Walk
 
 
-class Trainer(Walk):
+class Trainer(Saved):
     """Local steps of an inner optimiser, and outer steps over the members of a group.
 
     Not made by itself; a method is a subclass. All members make theirs alike, from the same
@@ -126,6 +126,8 @@ class Trainer(Walk):
         fits = math.isfinite(samples) and samples >= 0
         require(fits, "samples", samples, "a number, 0 and more")
         self._turn.check(samples)
+        if self.ledger is not None:
+            self.ledger.done(samples)
         if self.steps == 0 and self._turn.is_whole:
             told = digests(self._parameters, self._alike())
             seat.refuse_other_models(self._seat.exchange, told, self._flats[0].device)
@@ -252,7 +254,7 @@ class Trainer(Walk):
         return self._pass_boundary(state or {})
 
     def _pass_boundary(self, state: Mapping[str, torch.Tensor], inside: bool = False) -> View:
-        if self._seat.group is not None:
+        if self._seat.group is not None or self.ledger is not None:
             # Of a loss that is an error the view tells; the progress goes into the next exchange.
             with contextlib.suppress(PeerLost):
                 self._settle()
@@ -280,6 +282,9 @@ class Trainer(Walk):
 
     # ---- checkpoints -----------------------------------------------------------------------------
 
+    def _deal_anew(self) -> None:
+        self._turn.deal_anew(self.steps)
+
     def settings(self) -> dict[str, Any]:
         """Return what a checkpoint must have alike with the trainer that loads it."""
         return {
@@ -288,39 +293,5 @@ class Trainer(Walk):
             "fragments": len(self.rounds.parts),
             "delay": self.rounds.delay,
             "outer": type(self.outer).__name__,
+            "ledger": self.ledger and repr(self.ledger),
         }
-
-    @torch.no_grad()
-    def state_dict(self) -> dict[str, Any]:
-        """Return this member's state, by reference; loading it goes on with the same bits.
-
-        The model's and the inner optimiser's are saved beside it, as always. What is under way is
-        waited for, and is part of the state until the table says that it is mixed in. ``shared`` is
-        the same on all members, ``own`` is this one's.
-        """
-        self._settle()
-        return {
-            "settings": self.settings(),
-            "shared": dict(self.shared),
-            "own": dict(self._own),
-            "flights": self._flights.state(),
-        }
-
-    @torch.no_grad()
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned on this rank; copies.
-
-        Parameters
-        ----------
-        state : mapping
-            What `state_dict` returned; the model and the inner optimiser are loaded beside it.
-
-        Raises
-        ------
-        ConfigError
-            For the state of another method, of other rounds or of another model.
-        """
-        checkpoint.refuse_other(state, self.settings())
-        checkpoint.copy("shared", self.shared, state["shared"])
-        checkpoint.copy("own", self._own, state["own"])
-        self._flights.load(state["flights"])

@@ -187,6 +187,17 @@ class Turn:
         self._is_aligned = self.is_even or ended
         return range(steps % self._rows + 1, self._rows * done // share + 1)
 
+    def deal_anew(self, steps: int) -> None:
+        """Have a share among other members, with what was passed of the round done.
+
+        Parameters
+        ----------
+        steps : int
+            Rows passed since the beginning of the run.
+        """
+        self.own.zero_()
+        self.go_to(steps)
+
     def go_to(self, steps: int) -> None:
         """Be where all members are: this one has come in there, or a loss was an error there.
 

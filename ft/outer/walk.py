@@ -14,6 +14,7 @@ import torch
 from holdfast.compress.codec import Codec
 from holdfast.errors import HoldfastError, PeerLost
 from holdfast.ft.outer import mean, mixing, seat, shared
+from holdfast.ft.outer.counted import Counted
 from holdfast.ft.outer.flat import Flat, Model, trained
 from holdfast.ft.outer.flights import Flight, Flights
 from holdfast.ft.outer.optimizers import OuterOptimizer, is_average
@@ -21,7 +22,7 @@ from holdfast.ft.outer.report import OuterStep, warn_of
 from holdfast.ft.outer.rounds import Event, Rounds
 
 
-class Walk:
+class Walk(Counted):
     """The fragments of a member; not made by itself: a `Trainer` is one.
 
     Parameters
@@ -112,7 +113,8 @@ class Walk:
         finite = bool(torch.isfinite(sent).all())
         samples = self._own["samples"]
         unit = float(self.shared["unit"][fragment])
-        share = mean.Share(float(samples[fragment]), unit, finite)
+        count = float(samples[fragment])
+        share = mean.Share(count, unit, finite, count)
         self._seat.exchange.asked([sent])
         under_way = self._begin_mean(fragment, sent, share)
         self._flights.under_way[fragment] = Flight(under_way, share.weight)
@@ -141,6 +143,7 @@ class Walk:
         if not arrived.is_empty:
             self.shared["unit"][fragment] = arrived.unit
         self._flights.arrived[fragment] = arrived
+        self._counted(fragment, arrived)
         if arrived.not_finite:
             warn_of(arrived.not_finite, self.method, self.steps)
 

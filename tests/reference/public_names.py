@@ -133,10 +133,11 @@ def is_put_there(value: type, member: Any) -> bool:
 
 
 def members(value: type) -> dict[str, Any]:
-    """Public methods and properties: its own, and those of bases that are on no page."""
+    """Public methods and properties: its own, and those of bases that no page tells of."""
     found: dict[str, Any] = {}
+    told = {above for base in own_bases(value)[1:] if base in listed() for above in own_bases(base)}
     for base in reversed(own_bases(value)):
-        if base is not value and base in listed():
+        if base in told:
             continue
         for name, member in vars(base).items():
             if name.startswith("_") or is_put_there(base, member):

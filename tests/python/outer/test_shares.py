@@ -170,6 +170,16 @@ def test_what_has_no_place_in_a_global_batch_is_refused_with_what_has():
         turn_of(H, 2, (0, 1, 2), 0)
 
 
+def test_a_run_that_goes_on_with_other_members_deals_the_rest_of_the_round_anew():
+    before = turn_of(10, 100, (0, 1), 0)
+    assert list(before.passed(20, 0)) == [1, 2, 3, 4]
+    after = turn_of(10, 100, (0, 1, 2, 3), 0)
+    after.own.copy_(before.own)
+    after.deal_anew(4)
+    assert (after.share, after.left) == (25, 15)
+    assert list(after.passed(15, 4)) == [5, 6, 7, 8, 9, 10]
+
+
 class _Fails(Alone):
     """The second exchange fails."""
 

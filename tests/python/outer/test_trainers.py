@@ -63,7 +63,7 @@ def test_it_learns_and_what_is_shared_has_the_same_bits_after_every_step(kind):
 
 
 @pytest.mark.parametrize("kind", METHODS)
-@pytest.mark.parametrize("stop", [2 * H + 1, 3 * H - 1])
+@pytest.mark.parametrize("stop", range(2 * H, 3 * H))
 def test_a_resumed_run_has_the_bits_of_the_uninterrupted_one(kind, stop):
     nets = [model() for _ in range(2)]
     again = [model() for _ in range(2)]
