@@ -37,7 +37,10 @@ def until_told() -> None:
         rests_until = time.monotonic() + float(os.environ.get("PAUSE", "0"))
         while time.monotonic() < rests_until and not (here / "stop").exists():
             time.sleep(0.05)
-    views, live = group.epoch - epoch, list(group.live_ranks)
+    # By the last op: who is faster leaves before this rank has had its turn.
+    last = group.outcome
+    assert last is not None
+    views, live = last.epoch - epoch, [rank for rank in range(n) if rank not in last.missing]
     told = {"views": views, "ops": ops, "latest": latest, "live": live}
     print(json.dumps(told), flush=True)
     group.close()
