@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.ft.outer.report import OuterStep
     from holdfast.ft.outer.rounds import Event, Rounds
     from holdfast.ft.outer.run_state import load_run, save_run
+    from holdfast.ft.outer.site import Site
     from holdfast.ft.outer.sparse_loco import SparseLoCo
     from holdfast.ft.outer.streaming import StreamingDiLoCo
     from holdfast.ft.outer.trainer import Trainer
@@ -37,6 +38,7 @@ __all__ = [
     "OuterSGD",
     "OuterStep",
     "Rounds",
+    "Site",
     "SparseLoCo",
     "StreamingDiLoCo",
     "Trainer",
@@ -57,6 +59,7 @@ _ON_FIRST_USE = {
     "OuterSGD": "optimizers",
     "OuterStep": "report",
     "Rounds": "rounds",
+    "Site": "site",
     "SparseLoCo": "sparse_loco",
     "StreamingDiLoCo": "streaming",
     "Trainer": "trainer",

@@ -9,6 +9,7 @@ import torch
 from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.errors import ConfigError
+from holdfast.ft.outer import mean
 from holdfast.ft.outer.donor import InnerState
 from holdfast.ft.outer.flat import Model, rounds_of
 from holdfast.ft.outer.optimizers import OuterNesterov, OuterOptimizer, OuterSGD
@@ -40,6 +41,14 @@ class Overlapped(Trainer):
         if bool(torch.isfinite(progress).all()):
             self._sent[fragment] = progress.clone()
         return progress
+
+    def _begin_mean(
+        self, fragment: int, sent: torch.Tensor, share: mean.Share
+    ) -> mean.MeanUnderWay:
+        if not share.finite:
+            # Of a site, another rank's is not: what counts for nothing does not come back, either.
+            self._sent.pop(fragment, None)
+        return super()._begin_mean(fragment, sent, share)
 
     def _put_own(self, fragment: int) -> None:
         self._start_from(fragment, self._outer(fragment))
@@ -85,7 +94,7 @@ class AsyncDiLoCo(Overlapped):
         Its parameters that require a gradient are trained and shared; buffers stay local.
     inner : torch.optim.Optimizer
         Of these parameters. Its state stays local.
-    group : None, ProcessGroup, Group or Exchange
+    group : None, ProcessGroup, Group, Exchange or Site
         None: torch's default group.
     inner_steps : int
         Local steps of a round: a multiple of `fragments`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import torch
@@ -75,8 +76,12 @@ class Boundary:
             self._kind.fill_(digest(alike))
         whole = {f"trainer/{name}": tensor for name, tensor in shared.items()}
         whole |= {"trainer/kind": self._kind, "trainer/inside": self._inside, **state}
-        self.view = self._seat.advance(whole, self._fresh)
+        view = self._seat.advance(whole, self._fresh)
         self._fresh = False
+        if self._seat.inside is not None:
+            again = functools.partial(self._seat.advance, whole, False)
+            view = self._seat.inside.whole(view, self._seat.exchange, again)
+        self.view = view
         self._seat.exchange.regroup(self.view.ranks)
         has_joined = self._seat.exchange.rank in self.view.joined
         if has_joined:

@@ -42,7 +42,7 @@ class CO2(Overlapped):
         Its parameters that require a gradient are trained and shared; buffers stay local.
     inner : torch.optim.Optimizer
         Of these parameters. Its state stays local.
-    group : None, ProcessGroup, Group or Exchange
+    group : None, ProcessGroup, Group, Exchange or Site
         None: torch's default group.
     inner_steps : int
         Local steps of a round, the paper's tau: a multiple of `fragments`.

@@ -17,6 +17,7 @@ from holdfast.ft.outer.boundary import Boundary
 from holdfast.ft.outer.flat import Flat
 from holdfast.ft.outer.mean import Mean
 from holdfast.ft.outer.seat import Seat
+from holdfast.ft.outer.site import refuse_in_site
 
 
 class Counted:
@@ -47,10 +48,12 @@ class Counted:
         Raises
         ------
         ConfigError
-            After the first step.
+            After the first step, and with a `Site`.
         """
         steps = int(self.shared["steps"][0])
         require(steps == 0, "attach() after steps", steps, "0: before the first step, and a load")
+        if self._seat.inside is not None:
+            refuse_in_site(ledger=ledger)
         ledger.seat(self._seat.exchange.rank, len(self._flats))
         self._boundary.ledger = ledger
         self.shared["ledger"], self._own["trained"] = ledger.table, ledger.trained

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from holdfast.errors import ConfigError
+from holdfast.ft.outer import shards
 from holdfast.ft.outer.fragments import strides
 from holdfast.ft.outer.rounds import Rounds, table
 
@@ -40,12 +41,7 @@ def trained(model: Model) -> dict[str, torch.Tensor]:
                 f"parameter {name!r} is of {p.dtype}, which has no average and which no codec of "
                 "progress takes; accepted: floating parameters; leave it out of the mapping"
             )
-        if hasattr(p, "to_local"):
-            raise ConfigError(
-                f"parameter {name!r} is a DTensor; accepted: tensors that are whole here; pass a "
-                "mapping of names to local parts, to_local(), and a group of those that have the "
-                "same part"
-            )
+    shards.refuse_partial(found)
     return found
 
 
@@ -74,12 +70,12 @@ class Flat:
     Parameters
     ----------
     parameters : sequence of torch.Tensor
-        On one device; read and written.
+        On one device; read and written. Of DTensors, the part that is here.
     """
 
     def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
         self._parameters = list(parameters)
-        self.count = sum(p.numel() for p in parameters)
+        self.count = sum(part.numel() for part in self._here())
         self.device = parameters[0].device
         wide = any(p.dtype == torch.float64 for p in parameters)
         self.dtype = torch.float64 if wide else torch.float32
@@ -87,12 +83,12 @@ class Flat:
 
     def read(self) -> torch.Tensor:
         """Return a copy of the parameters."""
-        return torch.cat([p.detach().reshape(-1).to(self.dtype) for p in self._parameters])
+        return torch.cat([part.reshape(-1).to(self.dtype) for part in self._here()])
 
     def write(self, flat: torch.Tensor) -> None:
         """Set the parameters, each rounded to its own dtype."""
-        for p, part in zip(self._parameters, self._parts(flat), strict=True):
-            p.detach().copy_(part.view(p.shape))
+        for here, part in zip(self._here(), self._parts(flat), strict=True):
+            here.copy_(part.view(here.shape))
 
     def rounded(self, flat: torch.Tensor) -> torch.Tensor:
         """Return what `read` would after a `write`; the vector itself where nothing is rounded."""
@@ -109,8 +105,8 @@ class Flat:
         flat : torch.Tensor
             As `read` returns it.
         """
-        parts = zip(self._parameters, self._parts(flat), strict=True)
-        return [part.view(p.shape) for p, part in parts]
+        parts = zip(self._here(), self._parts(flat), strict=True)
+        return [part.view(here.shape) for here, part in parts]
 
     def zeros(self, count: int | None = None) -> torch.Tensor:
         """Return zeros of the vector's dtype and device; default: as many as it has elements."""
@@ -122,12 +118,18 @@ class Flat:
         """Drop what the inner optimiser keeps of parameters where that is not finite."""
         for p in self._parameters:
             kept = inner.state.get(p, {})
-            tensors = [value for value in kept.values() if isinstance(value, torch.Tensor)]
+            tensors = [
+                shards.local(value) for value in kept.values() if isinstance(value, torch.Tensor)
+            ]
             if any(value.is_floating_point() and not value.isfinite().all() for value in tensors):
                 del inner.state[p]
 
     def _parts(self, flat: torch.Tensor) -> Sequence[torch.Tensor]:
-        return torch.split(flat, [p.numel() for p in self._parameters])
+        return torch.split(flat, [here.numel() for here in self._here()])
+
+    def _here(self) -> list[torch.Tensor]:
+        """Return the parts of the parameters that are here; whoever shards them may move them."""
+        return [shards.local(p) for p in self._parameters]
 
 
 def digests(parameters: Mapping[str, torch.Tensor], settings: str) -> list[tuple[str, int]]:
@@ -140,13 +142,13 @@ def digests(parameters: Mapping[str, torch.Tensor], settings: str) -> list[tuple
     settings : str
         The trainer's.
     """
-    kinds = [f"{name} {tuple(p.shape)} {p.dtype}" for name, p in parameters.items()]
+    kinds = [f"{name} {shards.kind(p)}" for name, p in parameters.items()]
     values = hashlib.sha256()
     for p in parameters.values():
-        bits = p.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        bits = shards.local(p).cpu().contiguous().reshape(-1).view(torch.uint8)
         values.update(bits.numpy().tobytes())
     return [
-        ("model (names, shapes or dtypes of parameters)", digest("\n".join(kinds))),
+        ("model (names, shapes, dtypes or shards of parameters)", digest("\n".join(kinds))),
         ("trainer (method, rounds or codec)", digest(settings)),
         ("model's parameter values", _bits(values)),
     ]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from holdfast.errors import HoldfastError
 from holdfast.ft.outer import checkpoint, mean, shared
 
 
@@ -19,7 +20,17 @@ class Flight(NamedTuple):
 
     under_way: mean.MeanUnderWay
     weight: float
-    """The samples that it counts with; they go back to the member when it fails."""
+    """This member's samples in it; they go back to it when it fails."""
+
+
+class Failed(NamedTuple):
+    """An exchange that could not begin; of a site, other ranks' may have."""
+
+    error: HoldfastError
+
+    def wait(self) -> mean.Mean:
+        """Raise."""
+        raise self.error
 
 
 class Flights:

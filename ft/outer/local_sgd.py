@@ -25,7 +25,7 @@ class LocalSGD(Trainer):
         Its parameters that require a gradient are trained and shared; buffers stay local.
     inner : torch.optim.Optimizer
         Of these parameters.
-    group : None, ProcessGroup, Group or Exchange
+    group : None, ProcessGroup, Group, Exchange or Site
         None: torch's default group.
     inner_steps : int
         Local steps of a round.

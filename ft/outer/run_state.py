@@ -36,7 +36,18 @@ def save_run(
         With buffers, which each member has its own.
     group : ProcessGroup, optional
         Of these members; None: torch's default group, or none where this process is alone.
+
+    Raises
+    ------
+    ConfigError
+        Of a trainer with a `Site`.
     """
+    if trainer.is_in_site:
+        raise ConfigError(
+            "save_run() of a trainer with a Site, whose ranks share other shards under the same "
+            "names; accepted: each rank saves trainer.state_dict() by itself, beside the model and "
+            "the inner optimiser of the site, which torch.distributed.checkpoint takes"
+        )
     whole = trainer.state_dict()
     (rank,) = whole["own"]
     own = {"model": _tensors(model), "inner": trainer.inner.state_dict()}

@@ -22,7 +22,9 @@ from holdfast.errors import ConfigError
 from holdfast.ft.outer import codec_list
 from holdfast.ft.outer.auto_exchange import AutoExchange
 from holdfast.ft.outer.coded import CodedExchange
+from holdfast.ft.outer.inside import Inside
 from holdfast.ft.outer.rounds import Rounds
+from holdfast.ft.outer.site import Site
 
 
 class Seat(NamedTuple):
@@ -41,6 +43,8 @@ class Seat(NamedTuple):
         Whether the exchange is over Holdfast, whose averages take weights.
     auto : AutoExchange, optional
         What chooses the codec; below `exchange`.
+    inside : Inside, optional
+        What this member agrees on with the other ranks of its site.
     """
 
     exchange: CountedExchange
@@ -48,6 +52,7 @@ class Seat(NamedTuple):
     codec: str | None
     native: bool = False
     auto: AutoExchange | None = None
+    inside: Inside | None = None
 
     def start(self, shared: dict[str, torch.Tensor], rounds: Rounds, counts: Sequence[int]) -> None:
         """Begin a run; what of it is the same on all members is added to `shared`.
@@ -117,7 +122,7 @@ def take(group: Any, codec: Any, method: str) -> Seat:
 
     Parameters
     ----------
-    group : None, ProcessGroup, Group or Exchange
+    group : None, ProcessGroup, Group, Exchange or Site
         None: torch's default process group.
     codec : Codec, str or None
         What progress travels as, or what may be chosen.
@@ -129,6 +134,8 @@ def take(group: Any, codec: Any, method: str) -> Seat:
     ConfigError
         Without a group, or for something else.
     """
+    if isinstance(group, Site):
+        return take(group.across, codec, method)._replace(inside=group.inside)
     if not (codecs := codec_list.listed(codec)):
         return _seat(group, codec_text(codec) or None, method)
     text = codec_list.text_of(codecs)
@@ -146,8 +153,8 @@ def _seat(group: Any, text: str | None, method: str) -> Seat:
         native = isinstance(group, GroupExchange)
         return Seat(CountedExchange(_with_codecs(group), method), None, text, native)
     raise ConfigError(
-        f"group = a {type(group).__name__}; accepted: None, a ProcessGroup, a holdfast.Group, or "
-        "an Exchange of holdfast.compress"
+        f"group = a {type(group).__name__}; accepted: None, a ProcessGroup, a holdfast.Group, an "
+        "Exchange of holdfast.compress, or a holdfast.ft.Site"
     )
 
 

@@ -37,7 +37,7 @@ class SparseLoCo(Trainer):
         Its parameters that require a gradient are trained and shared; buffers stay local.
     inner : torch.optim.Optimizer
         Of these parameters; the paper's is AdamW. Its state stays local.
-    group : None, ProcessGroup, Group or Exchange
+    group : None, ProcessGroup, Group, Exchange or Site
         None: torch's default group.
     inner_steps : int
         Local steps of a round.

@@ -17,7 +17,7 @@ import torch
 from holdfast.compress.codec import Codec
 from holdfast.compress.options import require
 from holdfast.compress.reducer import View
-from holdfast.errors import HoldfastError, PeerLost
+from holdfast.errors import ConfigError, HoldfastError, PeerLost
 from holdfast.ft.outer import seat, shared
 from holdfast.ft.outer.boundary import Boundary
 from holdfast.ft.outer.donor import Donor, InnerState
@@ -26,6 +26,7 @@ from holdfast.ft.outer.optimizers import OuterOptimizer
 from holdfast.ft.outer.pace import Pace
 from holdfast.ft.outer.rounds import Event, Rounds
 from holdfast.ft.outer.saved import Saved
+from holdfast.ft.outer.site import refuse_in_site
 from holdfast.ft.outer.turn import Turn
 
 
@@ -41,8 +42,9 @@ class Trainer(Saved):
         Its parameters that require a gradient are trained and shared; buffers stay local.
     inner : torch.optim.Optimizer
         Of these parameters. `step` calls it; gradients, and their zeroing, are the caller's.
-    group : None, ProcessGroup, Group or Exchange
-        None: torch's default group. Of any backend; members may come and go with ``holdfast``.
+    group : None, ProcessGroup, Group, Exchange or Site
+        None: torch's default group. Of any backend; members may come and go with ``holdfast``. A
+        `Site` where the model is sharded over several ranks.
     rounds : Rounds
         When what is done.
     outer : OuterOptimizer
@@ -78,6 +80,8 @@ class Trainer(Saved):
         inner_state: InnerState = "fresh",
     ) -> None:
         super().__init__(model, inner, group, rounds, outer, codec)
+        if self._seat.inside is not None:
+            refuse_in_site(global_batch=global_batch, pace=pace, inner_state=inner_state)
         seated = self._seat.exchange
         self._pace = Pace(pace, self._flats[0].device)
         self._turn = Turn(
@@ -112,7 +116,8 @@ class Trainer(Saved):
         ----------
         samples : float
             That this step's gradient is of: this member's weight in the mean is their sum over the
-            round. Members may differ.
+            round. Members may differ. A site's weight is that of all its ranks; those that compute
+            on the same samples, as under tensor parallel, say 0 but for one.
 
         Raises
         ------
@@ -129,8 +134,7 @@ class Trainer(Saved):
         if self.ledger is not None:
             self.ledger.done(samples)
         if self.steps == 0 and self._turn.is_whole:
-            told = digests(self._parameters, self._alike())
-            seat.refuse_other_models(self._seat.exchange, told, self._flats[0].device)
+            self._refuse_other_models()
         with torch.enable_grad():
             self.inner.step()
         self._own["samples"] += samples
@@ -145,6 +149,18 @@ class Trainer(Saved):
             raise
         finally:
             self._pace.goes_on()
+
+    def _refuse_other_models(self) -> None:
+        told = digests(self._parameters, self._alike())
+        refused: ConfigError | None = None
+        try:
+            seat.refuse_other_models(self._seat.exchange, told, self._flats[0].device)
+        except ConfigError as error:
+            refused = error
+        if self._seat.inside is not None:
+            self._seat.inside.agree(refused, "has other shards than that of another site")
+        elif refused is not None:
+            raise refused
 
     def _pass_row(self, row: int) -> None:
         for event in self.rounds.after(row):

@@ -13,10 +13,10 @@ import torch
 
 from holdfast.compress.codec import Codec
 from holdfast.errors import HoldfastError, PeerLost
-from holdfast.ft.outer import mean, mixing, seat, shared
+from holdfast.ft.outer import mean, mixing, seat, shards, shared
 from holdfast.ft.outer.counted import Counted
 from holdfast.ft.outer.flat import Flat, Model, trained
-from holdfast.ft.outer.flights import Flight, Flights
+from holdfast.ft.outer.flights import Failed, Flight, Flights
 from holdfast.ft.outer.optimizers import OuterOptimizer, is_average
 from holdfast.ft.outer.report import OuterStep, warn_of
 from holdfast.ft.outer.rounds import Event, Rounds
@@ -49,7 +49,11 @@ class Walk(Counted):
         """The latest outer step; None before the first."""
         self._seat = seat.take(group, codec, self.method)
         self._parameters = trained(model)
-        self._flats = [Flat([self._parameters[name] for name in part]) for part in rounds.parts]
+        inside = self._seat.inside
+        shards.refuse_beyond(self._parameters, inside is not None, inside and inside.ranks)
+        parts = [[self._parameters[name] for name in part] for part in rounds.parts]
+        self._flats = [Flat(part) for part in parts]
+        self._replicas = [shards.Replicas(part) for part in parts]
         # A codec takes progress, which is small, rather than parameters.
         self._averages = is_average(outer) and self._seat.codec is None
         self.shared = shared.tensors(self._flats, rounds, outer)
@@ -66,6 +70,11 @@ class Walk(Counted):
         With `global_batch` a round counts as `inner_steps`, however many a member does.
         """
         return int(self.shared["steps"][0])
+
+    @property
+    def is_in_site(self) -> bool:
+        """Whether the group is a `Site`."""
+        return self._seat.inside is not None
 
     # ---- what methods change ---------------------------------------------------------------------
 
@@ -113,15 +122,28 @@ class Walk(Counted):
         finite = bool(torch.isfinite(sent).all())
         samples = self._own["samples"]
         unit = float(self.shared["unit"][fragment])
-        count = float(samples[fragment])
+        own = count = float(samples[fragment])
+        if self._seat.inside is not None:
+            count, finite = self._seat.inside.total(own, finite)
         share = mean.Share(count, unit, finite, count)
         self._seat.exchange.asked([sent])
-        under_way = self._begin_mean(fragment, sent, share)
-        self._flights.under_way[fragment] = Flight(under_way, share.weight)
+        under_way = self._begun(fragment, sent, share)
+        self._flights.under_way[fragment] = Flight(under_way, own)
         samples[fragment] = 0
         self.shared["steps"][1 + fragment] = self.steps
         if not finite:
             self._start_over()
+
+    def _begun(
+        self, fragment: int, sent: torch.Tensor, share: mean.Share
+    ) -> mean.MeanUnderWay:
+        try:
+            return self._begin_mean(fragment, sent, share)
+        except HoldfastError as error:
+            if self._seat.inside is None:
+                raise
+            # The other ranks of the site hear of it where they wait for theirs.
+            return Failed(error)
 
     def _start_over(self) -> None:
         """Drop all local progress: what is not finite in one fragment soon is in the others."""
@@ -135,17 +157,22 @@ class Walk(Counted):
         if flight is None:
             return
         try:
-            arrived = flight.under_way.wait()
+            arrived = self._wait(flight)
         except HoldfastError:
             self._own["samples"][fragment] += flight.weight
             self._take_back(fragment)
             raise
+        self._replicas[fragment].take_firsts(arrived.value)
         if not arrived.is_empty:
             self.shared["unit"][fragment] = arrived.unit
         self._flights.arrived[fragment] = arrived
         self._counted(fragment, arrived)
         if arrived.not_finite:
             warn_of(arrived.not_finite, self.method, self.steps)
+
+    def _wait(self, flight: Flight) -> mean.Mean:
+        inside = self._seat.inside
+        return flight.under_way.wait() if inside is None else inside.commit(flight.under_way)
 
     def _mix(self, fragment: int) -> None:
         arrived = self._flights.arrived.pop(fragment, None)

@@ -1,0 +1,229 @@
+"""What the ranks of a site agree on among themselves, by small ops inside it.
+
+How many samples the site has done, whether all of its ranks have a mean before one of them mixes it
+in, and which sites are there. Who makes it, and of what, is in `site`.
+Why: docs/decisions/0182-a-site-is-a-group-of-shards.md
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from holdfast.comm.outcome import View
+from holdfast.compress.exchange import Exchange
+from holdfast.errors import ConfigError, HoldfastError, NotMember, PeerLost, Timeout
+from holdfast.ft.outer import mean
+
+# By number, which ranks of a site tell each other; the last is any other.
+_ERRORS: tuple[type[HoldfastError], ...] = (
+    PeerLost,
+    Timeout,
+    NotMember,
+    ConfigError,
+    HoldfastError,
+)
+# A site whose ranks come in one by one has so many turns of a boundary for it: ten seconds.
+_MOST_TURNS = 500
+_PACE_S = 0.02
+
+
+class Inside:
+    """The ops inside a site; all of its ranks make it at the same place.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        Over the ranks of the site.
+    ranks : tuple of int or None
+        The same, as torch's default group numbers them; None where that does not know them.
+    device : torch.device
+        Whose tensors the exchange takes.
+    """
+
+    def __init__(
+        self, exchange: Exchange, ranks: tuple[int, ...] | None, device: torch.device
+    ) -> None:
+        self._within = exchange
+        self.ranks = ranks
+        self._device = device
+        # Of this start of the site: one that has come back is another one.
+        self._name = self._gather([1 + secrets.randbits(61)])[0][0]
+
+    # ---- outer steps -----------------------------------------------------------------------------
+
+    def total(self, samples: float, finite: bool) -> tuple[float, bool]:
+        """Return the samples of all ranks, and whether what they bring is finite; collective.
+
+        Parameters
+        ----------
+        samples : float
+            Of this rank.
+        finite : bool
+            Whether its progress is.
+        """
+        bits = torch.tensor([samples], dtype=torch.float64).view(torch.int64)
+        rows = self._gather([int(bits), int(finite)])
+        counts = torch.tensor([row[0] for row in rows], dtype=torch.int64).view(torch.float64)
+        return float(counts.sum()), all(row[1] for row in rows)
+
+    def commit(self, under_way: mean.MeanUnderWay) -> mean.Mean:
+        """Wait for a mean until all ranks of the site have theirs; collective.
+
+        Parameters
+        ----------
+        under_way : MeanUnderWay
+            This rank's.
+
+        Raises
+        ------
+        HoldfastError
+            On all ranks of the site, when one of them has no mean: its own there, and one of the
+            same class on the others.
+        """
+        failed: HoldfastError | None = None
+        try:
+            arrived = under_way.wait()
+        except HoldfastError as error:
+            failed = error
+        self.agree(failed, "has no mean; this site is not in this outer step")
+        return arrived
+
+    def agree(self, failed: HoldfastError | None, what: str) -> None:
+        """Raise on all ranks of the site if one of them has failed; collective.
+
+        Parameters
+        ----------
+        failed : HoldfastError or None
+            Of this rank.
+        what : str
+            What a rank that has failed lacks.
+        """
+        codes = [row[0] for row in self._gather([_code(failed)])]
+        if failed is not None:
+            raise failed
+        bad = [rank for rank, code in enumerate(codes) if code]
+        if bad:
+            kind = _ERRORS[codes[bad[0]] - 1]
+            raise kind(f"rank {bad[0]} of this site {what}: it has raised {kind.__name__}", bad)
+
+    # ---- boundaries ------------------------------------------------------------------------------
+
+    def whole(self, view: View, exchange: Exchange, advance: Callable[[], View]) -> View:
+        """Pass a boundary until sites that come in have done so with all their ranks; collective.
+
+        A site's ranks come in through groups of their own, one for each shard, and not at one
+        instant. The shards that lack a rank of a site pass their boundary again.
+
+        Parameters
+        ----------
+        view : View
+            Of the boundary, as this rank's group across has it.
+        exchange : Exchange
+            Over that group.
+        advance : callable
+            Passes its boundary again.
+
+        Raises
+        ------
+        PeerLost
+            When this site has lost a rank.
+        Timeout
+            At a site whose ranks did not all come in.
+        """
+        comes = exchange.rank in view.joined
+        if not comes and not any(row[0] for row in self._gather([int(bool(view.joined))])):
+            return view
+        exchange.regroup(view.ranks)
+        joined = set(view.joined)
+        for turn in itertools.count():
+            lacks, unequal, ends = self._turn(exchange, comes, turn == _MOST_TURNS)
+            if not unequal or ends:
+                break
+            if lacks:
+                view = advance()
+                exchange.regroup(view.ranks)
+                joined |= set(view.joined)
+            threading.Event().wait(_PACE_S)
+        if unequal and comes:
+            raise Timeout(
+                "other ranks of this site did not come in with this one; start the site again"
+            )
+        return view._replace(joined=tuple(sorted(joined & set(view.ranks))))
+
+    def _turn(self, exchange: Exchange, comes: bool, ends: bool) -> _Found:
+        """Compare the shards' sites; what is found is the same on all members of the shard.
+
+        Who comes in hears it from the others: the other ranks of its site may not be there yet.
+        """
+        here: list[int] = []
+        if comes:
+            self._sites(exchange)
+            found = _Found(False, False, False)
+        else:
+            # With on_peer_loss="raise" a loss is an error at one op on all of the shard, who lack
+            # everything then, so that the boundary is passed again.
+            with contextlib.suppress(PeerLost):
+                here = self._sites(exchange)
+            found = self._compare(here)._replace(ends=ends)
+        told = torch.tensor(found, dtype=torch.int64)
+        if comes:
+            exchange.sum(told).wait()
+            return _Found(*map(bool, told.tolist()))
+        with contextlib.suppress(PeerLost):
+            exchange.sum(told).wait()
+        return found
+
+    def _sites(self, exchange: Exchange) -> list[int]:
+        """Return the names of the sites in a group across."""
+        rows = torch.zeros(exchange.size, 1, dtype=torch.int64)
+        exchange.gather(rows, torch.tensor([self._name])).wait()
+        return sorted(int(name) for (name,) in rows.tolist() if name)
+
+    def _compare(self, here: Sequence[int]) -> _Found:
+        """Return what a shard lacks of the sites that the other shards have."""
+        most = max(row[0] for row in self._gather([len(here)]))
+        rows = self._gather([*here, *[0] * (most - len(here))])
+        known = [{name for name in row if name} for row in rows]
+        everywhere: set[int] = set().union(*known)
+        unequal = any(names != everywhere for names in known)
+        return _Found(bool(everywhere - set(here)), unequal, False)
+
+    def _gather(self, values: Sequence[int]) -> list[list[int]]:
+        """Return what all ranks of the site tell, by rank; numbers, as many of each."""
+        within = self._within
+        own = torch.tensor([1, *values], dtype=torch.int64, device=self._device)
+        rows = torch.zeros(within.size, own.numel(), dtype=torch.int64, device=self._device)
+        within.gather(rows, own).wait()
+        told = rows.tolist()
+        lost = [rank for rank, row in enumerate(told) if not row[0]]
+        if lost:
+            raise PeerLost(
+                f"this site has lost its rank {lost[0]}, whose shards nobody else has; end its "
+                "other ranks, and start the site again: it comes in at the others' next boundary",
+                lost,
+            )
+        return [row[1:] for row in told]
+
+
+class _Found(NamedTuple):
+    """What a rank finds at a boundary."""
+
+    lacks: bool
+    """Whether other shards have sites that this one has not."""
+    unequal: bool
+    """Whether the shards have different sites."""
+    ends: bool
+    """Whether that has lasted for too long."""
+
+
+def _code(error: HoldfastError | None) -> int:
+    if error is None:
+        return 0
+    return 1 + next(number for number, kind in enumerate(_ERRORS) if isinstance(error, kind))
