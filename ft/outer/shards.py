@@ -84,37 +84,49 @@ def refuse_partial(parameters: Mapping[str, torch.Tensor]) -> None:
             )
 
 
-def refuse_beyond(
-    parameters: Mapping[str, torch.Tensor], has_site: bool, within: Sequence[int] | None
-) -> None:
+def refuse_any(parameters: Mapping[str, torch.Tensor]) -> None:
+    """Refuse DTensors, where there is no site.
+
+    Parameters
+    ----------
+    parameters : mapping of str to torch.Tensor
+        By name.
+
+    Raises
+    ------
+    ConfigError
+        For a DTensor.
+    """
+    for name, tensor in parameters.items():
+        if is_sharded(tensor):
+            raise ConfigError(
+                f"parameter {name!r} is a DTensor, of which each rank has a part; accepted: "
+                "group=holdfast.ft.Site(across, within), with a group of the ranks that have the "
+                "same part in all sites, and one of this site's ranks"
+            )
+
+
+def refuse_beyond(parameters: Mapping[str, torch.Tensor], within: Sequence[int] | None) -> None:
     """Refuse DTensors that are spread over more than a site.
 
     Parameters
     ----------
     parameters : mapping of str to torch.Tensor
         By name.
-    has_site : bool
-        Whether the trainer's group is a site.
     within : sequence of int or None
         Its ranks, as torch's default group numbers them; None: that does not know them.
 
     Raises
     ------
     ConfigError
-        For a DTensor without a site, or over other ranks.
+        For a DTensor over other ranks.
     """
     for name, tensor in parameters.items():
-        if not is_sharded(tensor):
+        if within is None or not is_sharded(tensor):
             continue
-        if not has_site:
-            raise ConfigError(
-                f"parameter {name!r} is a DTensor, of which each rank has a part; accepted: "
-                "group=holdfast.ft.Site(across, within), with a group of the ranks that have the "
-                "same part in all sites, and one of this site's ranks"
-            )
         of: Any = tensor
         spread = sorted(int(rank) for rank in of.device_mesh.mesh.flatten())
-        if within is not None and not set(spread) <= set(within):
+        if not set(spread) <= set(within):
             raise ConfigError(
                 f"parameter {name!r} is spread over the ranks {spread}, of which the site has "
                 f"{sorted(within)}; accepted: device meshes inside the site; outer steps are what "

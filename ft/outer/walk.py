@@ -49,8 +49,10 @@ class Walk(Counted):
         """The latest outer step; None before the first."""
         self._seat = seat.take(group, codec, self.method)
         self._parameters = trained(model)
-        inside = self._seat.inside
-        shards.refuse_beyond(self._parameters, inside is not None, inside and inside.ranks)
+        if self._seat.inside is None:
+            shards.refuse_any(self._parameters)
+        else:
+            shards.refuse_beyond(self._parameters, self._seat.inside.ranks)
         parts = [[self._parameters[name] for name in part] for part in rounds.parts]
         self._flats = [Flat(part) for part in parts]
         self._replicas = [shards.Replicas(part) for part in parts]
@@ -134,9 +136,7 @@ class Walk(Counted):
         if not finite:
             self._start_over()
 
-    def _begun(
-        self, fragment: int, sent: torch.Tensor, share: mean.Share
-    ) -> mean.MeanUnderWay:
+    def _begun(self, fragment: int, sent: torch.Tensor, share: mean.Share) -> mean.MeanUnderWay:
         try:
             return self._begin_mean(fragment, sent, share)
         except HoldfastError as error:

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch", reason="waits for torch: trainers are made of it")
 
+from coordinators import Coordinator
 from ranks import finish, run_ranks, start_rank
 
 
@@ -29,13 +30,31 @@ FAST = {"HOLDFAST_TIMEOUT": "30", "HOLDFAST_HEARTBEAT": "0.05", "HOLDFAST_SILENC
 LONGEST_STEP = 10
 
 
-@pytest.mark.parametrize(("within", "method"), [("gloo", "diloco"), ("holdfast", "streaming")])
-def test_a_lost_rank_takes_its_site_out_and_the_site_comes_back_bit_equal(within, method, tmp_path):
+@pytest.fixture
+def address(tmp_path, monkeypatch):
+    for name in ("HOLDFAST_HEARTBEAT", "HOLDFAST_SILENCE"):
+        monkeypatch.setenv(name, FAST[name])
+    coordinator = Coordinator(tmp_path)
+    yield coordinator.address
+    coordinator.kill()
+
+
+@pytest.mark.parametrize(
+    ("within", "method", "on_loss"),
+    [("gloo", "diloco", "continue"), ("holdfast", "streaming", "raise")],
+)
+def test_a_lost_rank_takes_its_site_out_and_the_site_comes_back_bit_equal(
+    within, method, on_loss, tmp_path, request
+):
     def start(site: int, place: int, again: int):
         env = {**FAST, "SITE": str(site), "PLACE": str(place), "AGAIN": str(again)}
-        env |= {"WITHIN": within, "METHOD": method}
+        env |= {"WITHIN": within, "METHOD": method, "URL": url}
+        env["HOLDFAST_ON_PEER_LOSS"] = on_loss
         return start_rank("site_ranks", "lives", 2 * site + place, 4, tmp_path, env)
 
+    # Ranks that are numbered, and peers of elastic groups, one for each shard.
+    elastic = method == "streaming"
+    url = f"holdfast://{request.getfixturevalue('address')}" if elastic else ""
     stays = [start(0, place, 0) for place in range(2)]
     first = [start(1, place, 0) for place in range(2)]
     died = finish(first, 60)
