@@ -148,7 +148,7 @@ def digests(parameters: Mapping[str, torch.Tensor], settings: str) -> list[tuple
         bits = shards.local(p).cpu().contiguous().reshape(-1).view(torch.uint8)
         values.update(bits.numpy().tobytes())
     return [
-        ("model (names, shapes, dtypes or shards of parameters)", digest("\n".join(kinds))),
+        ("model (names, shards, shapes or dtypes of parameters)", digest("\n".join(kinds))),
         ("trainer (method, rounds or codec)", digest(settings)),
         ("model's parameter values", _bits(values)),
     ]

@@ -141,50 +141,44 @@ class Inside:
         if not comes and not any(row[0] for row in self._gather([int(bool(view.joined))])):
             return view
         exchange.regroup(view.ranks)
-        joined = set(view.joined)
         for turn in itertools.count():
-            lacks, unequal, ends = self._turn(exchange, comes, turn == _MOST_TURNS)
-            if not unequal or ends:
+            found, joined = self._turn(exchange, comes, turn == _MOST_TURNS)
+            if not found.unequal or found.ends:
                 break
-            if lacks:
+            if found.lacks:
                 view = advance()
                 exchange.regroup(view.ranks)
-                joined |= set(view.joined)
             threading.Event().wait(_PACE_S)
-        if unequal and comes:
+        if found.unequal and comes:
             raise Timeout(
                 "other ranks of this site did not come in with this one; start the site again"
             )
-        return view._replace(joined=tuple(sorted(joined & set(view.ranks))))
+        # Who came in at the last of several boundaries has not seen the first ones.
+        return view._replace(joined=tuple(rank for rank in joined if rank in view.ranks))
 
-    def _turn(self, exchange: Exchange, comes: bool, ends: bool) -> _Found:
+    def _turn(self, exchange: Exchange, comes: bool, ends: bool) -> tuple[_Found, list[int]]:
         """Compare the shards' sites; what is found is the same on all members of the shard.
 
         Who comes in hears it from the others: the other ranks of its site may not be there yet.
+        Returned with it: the ranks that come in.
         """
-        here: list[int] = []
-        if comes:
-            self._sites(exchange)
-            found = _Found(False, False, False)
-        else:
-            # With on_peer_loss="raise" a loss is an error at one op on all of the shard, who lack
-            # everything then, so that the boundary is passed again.
-            with contextlib.suppress(PeerLost):
-                here = self._sites(exchange)
+        rows = torch.zeros(exchange.size, 2, dtype=torch.int64)
+        own = torch.tensor([self._name, int(comes)])
+        # With on_peer_loss="raise" a loss is an error at one op on all of the shard, who lack
+        # everything then, so that the boundary is passed again.
+        with contextlib.nullcontext() if comes else contextlib.suppress(PeerLost):
+            exchange.gather(rows, own).wait()
+        here = [name for name, _ in rows.tolist() if name]
+        joined = [rank for rank, (_, is_new) in enumerate(rows.tolist()) if is_new]
+        if not comes:
             found = self._compare(here)._replace(ends=ends)
-        told = torch.tensor(found, dtype=torch.int64)
-        if comes:
-            exchange.sum(told).wait()
-            return _Found(*map(bool, told.tolist()))
-        with contextlib.suppress(PeerLost):
-            exchange.sum(told).wait()
-        return found
-
-    def _sites(self, exchange: Exchange) -> list[int]:
-        """Return the names of the sites in a group across."""
-        rows = torch.zeros(exchange.size, 1, dtype=torch.int64)
-        exchange.gather(rows, torch.tensor([self._name])).wait()
-        return sorted(int(name) for (name,) in rows.tolist() if name)
+            told = torch.tensor(found, dtype=torch.int64)
+            with contextlib.suppress(PeerLost):
+                exchange.sum(told).wait()
+            return found, joined
+        told = torch.zeros(len(_Found._fields), dtype=torch.int64)
+        exchange.sum(told).wait()
+        return _Found(*map(bool, told.tolist())), joined
 
     def _compare(self, here: Sequence[int]) -> _Found:
         """Return what a shard lacks of the sites that the other shards have."""

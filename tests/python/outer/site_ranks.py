@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import os
 import time
+import warnings
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -26,6 +29,7 @@ from torch_world import expect, join
 import holdfast
 from holdfast import ft
 from holdfast.errors import PeerLost
+from holdfast.ft.outer import mean
 
 ROUNDS = 3
 DTYPE = torch.float64
@@ -120,8 +124,11 @@ def parity() -> None:
     for parallel, kind, pieces in runs:
         net = SHARDED[parallel](mesh["shard", "one"] if parallel == "hsdp" else within)
         trainer = METHODS[kind](net, adam(net), ft.Site(across, within))
-        for _ in range(ROUNDS * H):
+        for step in range(ROUNDS * H):
             local_step(trainer, net, site, place, parallel, pieces)
+            if kind == "streaming" and step == H + 2:
+                # With a fragment in flight; each rank has a state of its own.
+                trainer.load_state_dict(copy.deepcopy(trainer.state_dict()))
         error = float((whole(net) - want[kind]).abs().max())
         assert error <= 1e-12, (parallel, kind, pieces, error)
         assert float((want[kind] - start).abs().max()) > 1e-3
@@ -189,6 +196,51 @@ def commit() -> None:
             rows = [torch.zeros_like(whole(net)) for _ in range(4)]
             dist.all_gather(rows, whole(net))
             assert all(torch.equal(row, rows[0]) for row in rows)
+    leave()
+
+
+class Other:
+    """A mean that is another one than this rank's replicas have."""
+
+    def __init__(self, under_way: Any) -> None:
+        self.under_way = under_way
+
+    def wait(self) -> mean.Mean:
+        arrived: mean.Mean = self.under_way.wait()
+        return replace(arrived, value=arrived.value + 1)
+
+
+def alike() -> None:
+    """What is not finite counts nowhere in its site, and replicas have the first one's mean."""
+    rank, _ = join("gloo")
+    mesh = init_device_mesh("cpu", (2, 2, 1), mesh_dim_names=("site", "shard", "one"))
+    site, place = divmod(rank, 2)
+    here = ft.Site(mesh["site"], mesh["shard"])
+    net = fsdp2(mesh["shard"])
+    trainer = METHODS["diloco"](net, adam(net), here)
+    for step in range(2 * H):
+        if rank == 3 and step == H - 1:
+            with torch.no_grad():
+                net[0].weight.to_local()[0, 0] = float("nan")
+        with warnings.catch_warnings(record=True):
+            local_step(trainer, net, site, place, "fsdp2")
+        assert trainer.last is None or trainer.steps > H or trainer.last.not_finite == (1,)
+    assert trainer.last is not None
+    assert trainer.last.weights == {0: 16 * H, 1: 24 * H}
+    sharded = whole(net)
+    net = hsdp(mesh["shard", "one"])
+    trainer = METHODS["diloco"](net, adam(net), here)
+    begin = trainer._begin_mean
+    if place:
+        trainer._begin_mean = lambda *of: Other(begin(*of))  # type: ignore[method-assign]
+    for _ in range(H):
+        local_step(trainer, net, site, place, "hsdp")
+    for mine in (sharded, whole(net)):
+        rows = [torch.zeros_like(mine) for _ in range(4)]
+        dist.all_gather(rows, mine)
+        assert all(torch.equal(row, rows[0]) for row in rows)
+        assert bool(mine.isfinite().all())
+        assert float(mine.abs().max()) < 1
     leave()
 
 

@@ -21,6 +21,10 @@ def test_a_site_commits_an_outer_step_as_a_whole_or_not_at_all(tmp_path):
     run_ranks("site_ranks", "commit", 4, tmp_path)
 
 
+def test_all_ranks_of_a_site_count_or_none_and_replicas_stay_alike(tmp_path):
+    run_ranks("site_ranks", "alike", 4, tmp_path)
+
+
 def test_what_cannot_work_is_refused_on_all_ranks_of_a_site(tmp_path):
     run_ranks("site_ranks", "refused", 4, tmp_path)
 
