@@ -8,9 +8,9 @@ Why: docs/decisions/0182-a-site-is-a-group-of-shards.md
 from __future__ import annotations
 
 import contextlib
-import itertools
 import secrets
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -29,8 +29,9 @@ _ERRORS: tuple[type[HoldfastError], ...] = (
     ConfigError,
     HoldfastError,
 )
-# A site whose ranks come in one by one has so many turns of a boundary for it: ten seconds.
-_MOST_TURNS = 500
+# A site whose ranks come in one by one has so long for it: the others wait at the boundary.
+_LIMIT_S = 10.0
+# Between two turns of a boundary: a shard whose newcomer is on its way does not spin.
 _PACE_S = 0.02
 
 
@@ -141,8 +142,9 @@ class Inside:
         if not comes and not any(row[0] for row in self._gather([int(bool(view.joined))])):
             return view
         exchange.regroup(view.ranks)
-        for turn in itertools.count():
-            found, joined = self._turn(exchange, comes, turn == _MOST_TURNS)
+        begin = time.monotonic()
+        while True:
+            found, joined = self._turn(exchange, comes, time.monotonic() - begin > _LIMIT_S)
             if not found.unequal or found.ends:
                 break
             if found.lacks:
@@ -156,7 +158,7 @@ class Inside:
         # Who came in at the last of several boundaries has not seen the first ones.
         return view._replace(joined=tuple(rank for rank in joined if rank in view.ranks))
 
-    def _turn(self, exchange: Exchange, comes: bool, ends: bool) -> tuple[_Found, list[int]]:
+    def _turn(self, exchange: Exchange, comes: bool, late: bool) -> tuple[_Found, list[int]]:
         """Compare the shards' sites; what is found is the same on all members of the shard.
 
         Who comes in hears it from the others: the other ranks of its site may not be there yet.
@@ -170,24 +172,24 @@ class Inside:
             exchange.gather(rows, own).wait()
         here = [name for name, _ in rows.tolist() if name]
         joined = [rank for rank, (_, is_new) in enumerate(rows.tolist()) if is_new]
-        if not comes:
-            found = self._compare(here)._replace(ends=ends)
-            told = torch.tensor(found, dtype=torch.int64)
-            with contextlib.suppress(PeerLost):
-                exchange.sum(told).wait()
-            return found, joined
-        told = torch.zeros(len(_Found._fields), dtype=torch.int64)
-        exchange.sum(told).wait()
-        return _Found(*map(bool, told.tolist())), joined
+        found = _Found(False, False, False) if comes else self._compare(here, late)
+        told = torch.tensor(found, dtype=torch.int64)
+        with contextlib.nullcontext() if comes else contextlib.suppress(PeerLost):
+            exchange.sum(told).wait()
+            heard = _Found(*map(bool, told.tolist()))
+            # A site whose time is up says so in all shards, so all of them hear it in one turn.
+            found = heard if comes else found._replace(ends=heard.ends)
+        return found, joined
 
-    def _compare(self, here: Sequence[int]) -> _Found:
+    def _compare(self, here: Sequence[int], late: bool) -> _Found:
         """Return what a shard lacks of the sites that the other shards have."""
-        most = max(row[0] for row in self._gather([len(here)]))
+        told = self._gather([len(here), int(late)])
+        most = max(row[0] for row in told)
         rows = self._gather([*here, *[0] * (most - len(here))])
         known = [{name for name in row if name} for row in rows]
         everywhere: set[int] = set().union(*known)
         unequal = any(names != everywhere for names in known)
-        return _Found(bool(everywhere - set(here)), unequal, False)
+        return _Found(bool(everywhere - set(here)), unequal, any(row[1] for row in told))
 
     def _gather(self, values: Sequence[int]) -> list[list[int]]:
         """Return what all ranks of the site tell, by rank; numbers, as many of each."""

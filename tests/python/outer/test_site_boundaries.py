@@ -160,7 +160,7 @@ def test_a_boundary_without_newcomers_asks_nothing_across():
 
 
 def test_a_site_that_comes_in_in_part_is_told_and_the_others_go_on(monkeypatch):
-    monkeypatch.setattr(inside, "_MOST_TURNS", 5)
+    monkeypatch.setattr(inside, "_LIMIT_S", 0.02)
     shards = [Shard(3, {0, 1}, [{2}]), Shard(3, {0, 1}, [])]
     views = run(shards, {2: [0]}, 3)
     assert isinstance(views[2][0], Timeout)
