@@ -128,7 +128,7 @@ $(VENV)/.tools: $(VENV)/.created pyproject.toml
 	@touch $@
 
 $(VENV)/.extras: $(VENV)/.created pyproject.toml
-	.ci/python.sh extras $(VENV) plot top prometheus dev
+	.ci/python.sh extras $(VENV) plot top prometheus learning dev
 	@touch $@
 
 $(VENV)/.cuda: $(VENV)/.created pyproject.toml

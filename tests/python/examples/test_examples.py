@@ -26,7 +26,8 @@ HERE = "examples/test_examples.py"
 RUN_BY = {
     **dict.fromkeys(
         (
-            *("arrays.py", "char_gpt.py", "comm_hook.py", "ddp.py", "elastic.py"),
+            *("arrays.py", "char_gpt.py", "comm_hook.py", "ddp.py"),
+            *("decentralised_experts.py", "elastic.py"),
             *("expert_all_to_all.py", "fsdp2_kill.py", "host_table.py", "pipeline.py"),
             *("priorities.py", "ring_attention.py", "three_levels.py"),
         ),
@@ -45,6 +46,7 @@ RUN_BY = {
     ),
     "monitoring/prometheus.yml": "health/health_jobs.py",
 }
+NO_DIGITS = "waits for scikit-learn: the example draws its digits"
 PROGRAMS = [name for name, test in RUN_BY.items() if test == HERE]
 
 
@@ -96,6 +98,8 @@ def test_the_index_has_every_example() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_says_what_it_is_and_how_it_is_started(name: str, torch, tmp_path) -> None:
+    if name == "decentralised_experts.py":
+        pytest.importorskip("sklearn", reason=NO_DIGITS)
     said = (EXAMPLES / name).read_text().split('"""')[1]
     assert f"examples/{name}" in said, "the docstring has no command"
     for command in re.findall(r"\bholdfast ((?:run|coordinator) [^(\n]*)", said):
@@ -220,3 +224,22 @@ def test_char_gpt_learns_and_gives_the_losses_of_gloo(torch, tmp_path) -> None:
     assert found["holdfast"]["losses"] == pytest.approx(found["gloo"]["losses"], rel=1e-4)
     assert found["holdfast"]["validation"] == pytest.approx(found["gloo"]["validation"], rel=1e-4)
     assert found["holdfast"]["losses"][-1] < 0.8 * found["holdfast"]["losses"][0]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["all", "without one"])
+def test_decentralised_experts(killed: bool, torch, tmp_path) -> None:
+    pytest.importorskip("sklearn", reason=NO_DIGITS)
+    pytest.importorskip("prometheus_client", reason="waits for it: the example reads metrics")
+    name, picture = "decentralised_experts.py", tmp_path / "experts.png"
+    small = ("--islands", "3", "--samples", "300", "--steps", "100" if killed else "300")
+    lost = ("--kill", "1", "--patience", "4") if killed else ("--picture", str(picture))
+    said = run_example(name, 1, tmp_path, *small, *lost)
+    # Digits, bytes to meet, bytes while training, sockets then, bytes to gather.
+    alone = re.findall(r"(?m)^ +(\d)( +[\d,]+){2} +0 +0( +[\d,]+)$", said)
+    assert [number for number, *_ in alone] == (["0", "2"] if killed else ["0", "1", "2"]), said
+    assert ("1  is lost, and left out" in said) == killed
+    assert f"digits were drawn by {3 - killed} of 3 islands" in said
+    if not killed:
+        ratios = dict(re.findall(r"(?m)^(all|top-1, drawn) .* ([\d.]+)$", said))
+        assert {"all", "top-1, drawn"} == {name for name, of in ratios.items() if float(of) <= 1.1}
+        assert picture.read_bytes().startswith(b"\x89PNG")
