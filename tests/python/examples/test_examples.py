@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ RUN_BY = {
             *("arrays.py", "char_gpt.py", "comm_hook.py", "ddp.py"),
             *("decentralised_experts.py", "elastic.py"),
             *("expert_all_to_all.py", "fsdp2_kill.py", "host_table.py", "pipeline.py"),
-            *("priorities.py", "ring_attention.py", "three_levels.py"),
+            *("overlapped_tp.py", "priorities.py", "ring_attention.py", "three_levels.py"),
         ),
         HERE,
     ),
@@ -243,3 +244,41 @@ def test_decentralised_experts(killed: bool, torch, tmp_path) -> None:
         ratios = dict(re.findall(r"(?m)^(all|top-1, drawn) .* ([\d.]+)$", said))
         assert {"all", "top-1, drawn"} == {name for name, of in ratios.items() if float(of) <= 1.1}
         assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_overlapped_tp_is_one_model_on_one_rank_and_on_two(torch, tmp_path) -> None:
+    pytest.importorskip("matplotlib", reason="waits for matplotlib: the example draws with it")
+    picture, losses = tmp_path / "ladder.png", {}
+    for ranks in (1, 2):
+        options = ("--steps", "20", "--link-ms", "1", "--picture", str(picture))
+        said = run_example("overlapped_tp.py", ranks, tmp_path, *options)
+        rows = re.findall(r"(?m)^(plain|ladder) +[\d.]+ +[\d.]+ +([\d.]+)$", said)
+        losses[ranks] = {name: float(loss) for name, loss in rows}
+    assert losses[1] == pytest.approx(losses[2], rel=1e-3)
+    assert losses[1]["plain"] != losses[1]["ladder"]
+    assert max(losses[1].values()) < 4  # from 4.85, that of equal chances
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("ladder", [False, True], ids=["plain", "ladder"])
+def test_overlapped_tp_waits_beside_the_next_block(ladder: bool, torch) -> None:
+    example = runpy.run_path(str(EXAMPLES / "overlapped_tp.py"))
+    torch.manual_seed(0)
+    cut = example["Cut"](0, 1)
+    blocks = torch.nn.ModuleList(example[kind](cut) for kind in ("Attention", "Network")).double()
+    order: list[str] = []
+    for block in blocks:
+        block.register_forward_hook(lambda *_: order.append("block"))
+
+    class Near:
+        def begin(self, part: object) -> object:
+            return lambda: [order.append("wait"), part][1]
+
+    x = torch.randn(2, 8, example["WIDTH"], dtype=torch.float64, requires_grad=True)
+    out = example["Trunk"].apply(x, blocks, Near(), ladder)
+    assert order == ["block", *(("block", "wait") if ladder else ("wait", "block")), "wait"]
+    out.pow(3).sum().backward()
+    found = [x.grad, *(each.grad for each in blocks.parameters())]
+    whole = example["climb"](x, blocks, Near().begin, ladder).pow(3).sum()
+    wanted = torch.autograd.grad(whole, [x, *blocks.parameters()])
+    assert all(torch.allclose(a, b, rtol=1e-9) for a, b in zip(found, wanted, strict=True))
