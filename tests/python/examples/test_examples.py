@@ -31,6 +31,7 @@ RUN_BY = {
             *("decentralised_experts.py", "elastic.py"),
             *("expert_all_to_all.py", "fsdp2_kill.py", "host_table.py", "pipeline.py"),
             *("overlapped_tp.py", "priorities.py", "ring_attention.py", "three_levels.py"),
+            "wan_char_gpt.py",
         ),
         HERE,
     ),
@@ -282,3 +283,22 @@ def test_overlapped_tp_waits_beside_the_next_block(ladder: bool, torch) -> None:
     whole = example["climb"](x, blocks, Near().begin, ladder).pow(3).sum()
     wanted = torch.autograd.grad(whole, [x, *blocks.parameters()])
     assert all(torch.allclose(a, b, rtol=1e-9) for a, b in zip(found, wanted, strict=True))
+
+
+def test_wan_char_gpt(torch, tmp_path) -> None:
+    pytest.importorskip("matplotlib", reason="waits for matplotlib: the example draws with it")
+    pytest.importorskip("prometheus_client", reason="waits for it: the example reads metrics")
+    picture = tmp_path / "wan.png"
+    options = ("--windows", "2000", "--late", "0.5", "--picture", str(picture))
+    said = run_example("wan_char_gpt.py", 1, tmp_path, *options)
+    events = re.findall(r"(?m)^step \d+: (site \d .*); that cost .* s, and no step$", said)
+    came = ["site 1 is killed", "site 1 comes back", "site 2 stands still for 0.5 s"]
+    assert sorted(events) == sorted([*came, "site 3 is new"]), said
+    fewer = re.search(r"DDP sends [\d,]+, (\d+) times as many", said)
+    # 7.5 by the codec and 20 by the rounds; heartbeats weigh more the slower the steps are.
+    assert fewer is not None, said
+    assert int(fewer[1]) > 50, said
+    ended = re.search(r"all 4 sites have one model: loss ([\d.]+) after", said)
+    assert ended is not None, said
+    assert float(ended[1]) < 3.2
+    assert picture.read_bytes().startswith(b"\x89PNG")
