@@ -234,7 +234,7 @@ def test_decentralised_experts(killed: bool, torch, tmp_path) -> None:
     pytest.importorskip("prometheus_client", reason="waits for it: the example reads metrics")
     name, picture = "decentralised_experts.py", tmp_path / "experts.png"
     small = ("--islands", "3", "--samples", "300", "--steps", "100" if killed else "300")
-    lost = ("--kill", "1", "--patience", "4") if killed else ("--picture", str(picture))
+    lost = ("--kill", "1", "--patience", "8") if killed else ("--picture", str(picture))
     said = run_example(name, 1, tmp_path, *small, *lost)
     # Digits, bytes to meet, bytes while training, sockets then, bytes to gather.
     alone = re.findall(r"(?m)^ +(\d)( +[\d,]+){2} +0 +0( +[\d,]+)$", said)
