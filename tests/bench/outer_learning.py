@@ -44,6 +44,9 @@ TRAINERS: dict[str, Make] = {
     "diloco": lambda m, i, g: ft.DiLoCo(m, i, g, inner_steps=H),
     "diloco int4": lambda m, i, g: ft.DiLoCo(m, i, g, inner_steps=H, codec="int4"),
     "streaming 2": lambda m, i, g: ft.StreamingDiLoCo(m, i, g, inner_steps=H, fragments=2, delay=5),
+    "streaming 2 at once": lambda m, i, g: ft.StreamingDiLoCo(
+        m, i, g, inner_steps=H, fragments=2, delay=0
+    ),
     "streaming 2 int4": lambda m, i, g: ft.StreamingDiLoCo(
         m, i, g, inner_steps=H, fragments=2, delay=5, codec="int4"
     ),
