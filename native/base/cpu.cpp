@@ -32,8 +32,11 @@ bool runs_avx512() {
 }
 
 bool runs_vbmi() { return runs_avx512() && __builtin_cpu_supports("avx512vbmi"); }
+
+bool runs_gfni() { return runs_avx2() && __builtin_cpu_supports("gfni"); }
 #else
 constexpr auto runs_vbmi = runs_nowhere;
+constexpr auto runs_gfni = runs_nowhere;
 constexpr auto runs_avx2 = runs_nowhere;
 constexpr auto runs_avx512 = runs_nowhere;
 #endif
@@ -98,6 +101,11 @@ CpuLevel best_cpu_level() { return cpu_levels().back(); }
 
 bool has_byte_permutes() {
   static const bool found = runs_vbmi();
+  return found;
+}
+
+bool has_galois() {
+  static const bool found = runs_gfni();
   return found;
 }
 

@@ -29,4 +29,7 @@ CpuLevel best_cpu_level();
 // level does.
 bool has_byte_permutes();
 
+// Whether AVX2, and AVX-512 where it is, multiplies bytes by matrices of bits here (GFNI).
+bool has_galois();
+
 }  // namespace holdfast
