@@ -39,6 +39,7 @@ for set in "$@"; do
       ;;
     native)  # besides build
       need doctest-dev has_header doctest/doctest.h
+      need libisal-dev has_header isa-l/erasure_code.h  # judges our Reed-Solomon
       ;;
     test)  # what tests/python looks at a job with
       need libucx-dev has_header ucp/api/ucp.h  # pulls the library in: the transport ucx is tested

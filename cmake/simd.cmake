@@ -9,7 +9,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
 foreach(folder ${root}/native/comm/reduce ${root}/native/compress/loops
-        ${root}/native/datatype/loops)
+        ${root}/native/datatype/loops ${root}/native/erasure/loops)
   set_source_files_properties(${folder}/reference.cpp PROPERTIES COMPILE_OPTIONS
     "-ffp-contract=off;-fno-tree-vectorize")
   set_source_files_properties(${folder}/level_baseline.cpp PROPERTIES COMPILE_OPTIONS
@@ -24,8 +24,13 @@ foreach(folder ${root}/native/comm/reduce ${root}/native/compress/loops
       "${vectorise};-DHOLDFAST_NEON")
   endif()
 endforeach()
-# Beside the levels: processors of the AVX-512 level that also permute bytes.
+# Beside the levels: processors of the AVX-512 level that also permute bytes, and those of either
+# level that multiply bytes by matrices of bits.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${root}/native/datatype/loops/byte_shuffles.cpp PROPERTIES
     COMPILE_OPTIONS "${vectorise};${avx512};-mavx512vbmi")
+  set_source_files_properties(${root}/native/erasure/loops/level_galois256.cpp PROPERTIES
+    COMPILE_OPTIONS "${vectorise};-mavx2;-mf16c;-mgfni")
+  set_source_files_properties(${root}/native/erasure/loops/level_galois512.cpp PROPERTIES
+    COMPILE_OPTIONS "${vectorise};${avx512};-mgfni")
 endif()
