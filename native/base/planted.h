@@ -61,6 +61,16 @@ enum class Planted {
   kEarlyGoodbye,        // a goodbye counts though frames before it have not come
   kNoSurplus,           // a side ends a lane for each that comes when there are enough
   kKeepStalled,         // what a stalled lane carries waits for it
+  kOverNewest,          // the newest committed snapshot is overwritten
+  kOverRead,            // a snapshot is overwritten while it is flushed or restored from
+  kCommitAlone,         // a snapshot counts though not all keepers agreed
+  kForgetDoubt,         // a snapshot that others may have committed is dropped
+  kReturnEarly,         // take() returns though the snapshot before is not committed
+  kCountStopped,        // parity counts though a stopped keeper's body is not in it
+  kMixSteps,            // each code group chooses its newest step
+  kAnyHashes,           // a part counts whatever its hashes are
+  kRemoveFirst,         // older files are removed before the newer ones verify
+  kManifestFirst,       // a manifest is written before its files are on the disk
 };
 
 #ifdef HOLDFAST_PLANTED
