@@ -20,6 +20,7 @@
 #include "health/flight_recorder.h"
 #include "raise.h"
 #include "simulation.h"
+#include "snapshots.h"
 #include "tables.h"
 #include "tokens.h"
 #include "topology.h"
@@ -227,6 +228,7 @@ NB_MODULE(_core, m) {
   bindings::bind_coordinator(m);
   bindings::bind_tokens(m);
   bindings::bind_simulation(m);
+  bindings::bind_snapshots(m);
   bindings::bind_tables(m);
   bindings::bind_topology(m);
 }
