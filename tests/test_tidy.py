@@ -45,7 +45,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "device": {"base"},
     "topology": {"base"},
     "secure": {"base"},
-    "erasure": {"base"},
+    "erasure": {"base", "device"},
     "compress": {"base", "device"},
     "datatype": {"base", "device"},
     "comm": _LOWER,

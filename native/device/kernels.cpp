@@ -10,9 +10,9 @@
 namespace holdfast::device {
 namespace {
 
-constexpr std::array kSets{reduce_kernels,     block_codec_kernels,  topk_kernels,
-                           bfloat_kernels,     sum_residual_kernels, strided_kernels,
-                           block_list_kernels, rows_kernels,         state_hash_kernels};
+constexpr std::array kSets{
+    reduce_kernels,  block_codec_kernels, topk_kernels, bfloat_kernels,     sum_residual_kernels,
+    strided_kernels, block_list_kernels,  rows_kernels, state_hash_kernels, tile_products_kernels};
 
 std::vector<KernelRow> all_kernels() {
   std::vector<KernelRow> all;
