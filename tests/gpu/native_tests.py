@@ -21,7 +21,7 @@ from typing import Any
 import world
 
 LIMIT_S = 300.0
-TESTS = "kernels,codecs,stages,memory,lists"
+TESTS = "kernels,codecs,stages,memory,lists,erasure"
 ROOT = Path(__file__).resolve().parents[2]
 CUDA = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
 # How compute-sanitizer ends when it has found something.
