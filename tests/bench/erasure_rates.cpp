@@ -2,7 +2,7 @@
 // same sources: JSON lines, one to code, direction and shard size, then a table.
 //
 //   erasure_rates [TURNS [SHARD_BYTES]]
-//   erasure_rates levels                 ours at every instruction level
+//   erasure_rates levels                 at every instruction level
 //
 // Encoding makes m parity shards of k data shards; decoding restores the first m data shards (all
 // that there are, where m is more) from the others. Contestants take turns, and must write the same
@@ -132,17 +132,19 @@ void must_be_same(const Shards& a, const Shards& b, std::size_t bytes) {
 }
 
 #if defined(HOLDFAST_ISAL)
-Contestant isal(const Work& work, const Shards& from, const Shards& to, std::size_t bytes) {
+using IsalEncode = void (*)(int, int, int, unsigned char*, unsigned char**, unsigned char**);
+
+Contestant isal(const Work& work, const Shards& from, const Shards& to, std::size_t bytes,
+                IsalEncode encode = ec_encode_data) {
   std::vector<unsigned char> matrix(work.coefficients.begin(), work.coefficients.end());
   std::vector<unsigned char> tables(32 * matrix.size());
   const auto inputs = static_cast<int>(work.inputs);
   const auto outputs = static_cast<int>(work.outputs);
   ec_init_tables(inputs, outputs, matrix.data(), tables.data());
   return {"isal", [=, &from, &to]() mutable {
-            ec_encode_data(
-                static_cast<int>(bytes), inputs, outputs, tables.data(),
-                reinterpret_cast<unsigned char**>(const_cast<std::byte**>(from.data().data())),
-                reinterpret_cast<unsigned char**>(const_cast<std::byte**>(to.data().data())));
+            encode(static_cast<int>(bytes), inputs, outputs, tables.data(),
+                   reinterpret_cast<unsigned char**>(const_cast<std::byte**>(from.data().data())),
+                   reinterpret_cast<unsigned char**>(const_cast<std::byte**>(to.data().data())));
           }};
 }
 #endif
@@ -207,6 +209,17 @@ std::string measure(const Work& work, std::size_t bytes, int turns) {
   return report(work, bytes, all);
 }
 
+void report_level(const Work& work, std::size_t bytes, Contestant each) {
+  std::vector<Contestant> one{std::move(each)};
+  take_turns(one, 5);
+  std::printf(
+      "{\"name\": \"%s\", \"what\": \"%s\", \"shard_bytes\": %zu, \"level\": \"%s\", "
+      "\"gb_per_s\": %.2f}\n",
+      work.code.c_str(), work.what.c_str(), bytes, one[0].name.c_str(),
+      rate(work, bytes, best(one[0])));
+  std::fflush(stdout);
+}
+
 void measure_levels(const Work& work, std::size_t bytes) {
   const Shards from(work.inputs, bytes);
   const Shards to(work.outputs, bytes);
@@ -215,19 +228,23 @@ void measure_levels(const Work& work, std::size_t bytes) {
     for (const bool galois : {false, true}) {
       const erasure::ProductLoop loop = erasure::product_loop(level, galois && has_galois());
       if (galois && loop == erasure::product_loop(level, false)) continue;
-      std::vector<Contestant> one;
-      one.push_back({"ours", [&] {
-                       erasure::multiply_tiles({inputs, to.data(), work.coefficients, bytes}, loop);
-                     }});
-      take_turns(one, 5);
-      std::printf(
-          "{\"name\": \"%s\", \"what\": \"%s\", \"shard_bytes\": %zu, \"level\": \"%s%s\", "
-          "\"gb_per_s\": %.2f}\n",
-          work.code.c_str(), work.what.c_str(), bytes, std::string(cpu_level_name(level)).c_str(),
-          galois ? " with GFNI" : "", rate(work, bytes, best(one[0])));
-      std::fflush(stdout);
+      const std::string name = std::string(cpu_level_name(level)) + (galois ? " with GFNI" : "");
+      report_level(work, bytes,
+                   {name, [&, loop] {
+                      erasure::multiply_tiles({inputs, to.data(), work.coefficients, bytes}, loop);
+                    }});
     }
   }
+#if defined(HOLDFAST_ISAL)
+  Contestant theirs = isal(work, from, to, bytes);
+  theirs.name = "ISA-L's choice";
+  report_level(work, bytes, theirs);
+#if defined(__x86_64__)
+  Contestant avx2 = isal(work, from, to, bytes, ec_encode_data_avx2);
+  avx2.name = "ISA-L's AVX2";
+  report_level(work, bytes, avx2);
+#endif
+#endif
 }
 
 void measure_all(int turns, const std::vector<std::size_t>& sizes) {
