@@ -167,6 +167,13 @@ TEST_CASE("one parity shard is the xor of the data, and one data shard is mirror
   }
 }
 
+TEST_CASE("one lost data shard is the xor of the others and the first parity shard") {
+  const DecodePlan plan = code_of(6, 3).plan({ShardSet(0b111111011), ShardSet(0b100)}).value();
+  CHECK(plan.sources == std::vector<std::size_t>{0, 1, 3, 4, 5, 6});
+  CHECK(plan.wanted == std::vector<std::size_t>{2});
+  for (const Symbol each : plan.coefficients.symbols()) CHECK(each == 1);
+}
+
 TEST_CASE("hosts that multiply their own shards, and add up, make the same parity") {
   Random chance(6);
   const ErasureCode code = code_of(5, 3);
