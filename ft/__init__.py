@@ -1,4 +1,4 @@
-"""Fault tolerance for training: trainers that seldom communicate, and `health`.
+"""Fault tolerance for training: trainers that seldom communicate, state, and `health`.
 
 A trainer (`DiLoCo` and its kin) does many local steps, and then an outer step over the members, who
 may come and go. `health` finds out who hangs, died or is slow. Importing this package does not
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.ft.outer.sparse_loco import SparseLoCo
     from holdfast.ft.outer.streaming import StreamingDiLoCo
     from holdfast.ft.outer.trainer import Trainer
+    from holdfast.ft.state.layout.rng import rng
 
 __all__ = [
     "CO2",
@@ -43,6 +44,7 @@ __all__ = [
     "StreamingDiLoCo",
     "Trainer",
     "load_run",
+    "rng",
     "save_run",
 ]
 
@@ -64,6 +66,7 @@ _ON_FIRST_USE = {
     "StreamingDiLoCo": "streaming",
     "Trainer": "trainer",
     "load_run": "run_state",
+    "rng": "state.layout.rng",
     "save_run": "run_state",
 }
 
