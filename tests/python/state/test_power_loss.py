@@ -1,0 +1,43 @@
+"""A flush that is killed at any instant: the newest state that was committed is there and whole."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from flush_process import body_of
+
+from holdfast.ft.state.files import flush
+from holdfast.ft.state.files.schemes import place
+
+# STATE_KILLS=100 by hand takes some minutes.
+KILLS = int(os.environ.get("STATE_KILLS", "12"))
+PROGRAM = Path(__file__).with_name("flush_process.py")
+
+
+def test_the_newest_state_that_verifies_is_there_after_kills_at_random_instants(tmp_path):
+    chance = random.Random(29)
+    root = place(f"file://{tmp_path}/run")
+    committed = 0
+    for _ in range(KILLS):
+        command = [sys.executable, str(PROGRAM), f"{tmp_path}/run", str(committed + 1)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            # Killed some time after the first commit, which is when it has started for certain.
+            line = process.stdout.readline()
+            try:
+                process.wait(chance.uniform(0, 0.3))
+            except subprocess.TimeoutExpired:
+                process.kill()
+            said = [line, *process.stdout.readlines()]
+        committed = max(committed, *(int(text) for text in said if text.endswith("\n")))
+        saved = flush.newest(root, "job")
+        assert saved is not None
+        # It may have been killed between the commit and its telling.
+        assert saved.manifest.step in (committed, committed + 1)
+        committed = saved.manifest.step
+        for rank in range(2):
+            assert saved.body(rank) == body_of(rank, committed).tobytes()
