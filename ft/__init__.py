@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.ft.outer.sparse_loco import SparseLoCo
     from holdfast.ft.outer.streaming import StreamingDiLoCo
     from holdfast.ft.outer.trainer import Trainer
+    from holdfast.ft.state.dcp import StateReader, StateWriter
     from holdfast.ft.state.layout.rng import rng
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "Rounds",
     "Site",
     "SparseLoCo",
+    "StateReader",
+    "StateWriter",
     "StreamingDiLoCo",
     "Trainer",
     "load_run",
@@ -63,6 +66,8 @@ _ON_FIRST_USE = {
     "Rounds": "rounds",
     "Site": "site",
     "SparseLoCo": "sparse_loco",
+    "StateReader": "state.dcp",
+    "StateWriter": "state.dcp",
     "StreamingDiLoCo": "streaming",
     "Trainer": "trainer",
     "load_run": "run_state",

@@ -208,10 +208,22 @@ class Saved:
         rank : int
             Whose.
         """
-        at, length = self.head(rank).objects
-        none: tuple[()] = ()
-        spans = (np.array([at], np.int64), np.array([length], np.int64))
-        return self.gather(Reading(rank, *spans, none)) if length else b""
+        return self.part(rank, *self.head(rank).objects)
+
+    def part(self, rank: int, at: int, nbytes: int) -> bytes:
+        """Return a range of a rank's body.
+
+        Parameters
+        ----------
+        rank : int
+            Whose.
+        at, nbytes : int
+            The range.
+        """
+        if not nbytes:
+            return b""
+        spans = (np.array([at], np.int64), np.array([nbytes], np.int64))
+        return self.gather(Reading(rank, *spans, ()))
 
     def _read(self, file: File, at: int, nbytes: int) -> bytes:
         return self.place.read(self.manifest.folder, file.name, at, nbytes)

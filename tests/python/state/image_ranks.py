@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import zlib
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -163,6 +166,47 @@ def restore() -> None:
     tell({"sums": sums(state), "next": float(torch.rand(()))})
     state["model"](torch.arange(4)).backward()
     state["optim"].step()
+    leave()
+
+
+# ---- by torch's own dcp.save and dcp.load --------------------------------------------------------
+
+
+def flat_state(state: dict) -> dict:
+    """What torch.distributed.checkpoint takes."""
+    model, optimizer = get_state_dict(state["model"], state["optim"])
+    return {"model": model, "optim": optimizer, "extra": state["extra"], "steps": state["steps"]}
+
+
+def dcp_save() -> None:
+    """Save by dcp.save and by dcp.async_save."""
+    _, size = join()
+    state = made(os.environ["LAYOUT"], size, seed=5, steps=3)
+    url = os.environ["URL"]
+    saved = flat_state(state)
+    dcp.save(saved, storage_writer=ft.StateWriter(url, step=1, job="run7"))
+    # As a process of its own gets it.
+    writer = pickle.loads(pickle.dumps(ft.StateWriter(url, step=2, job="run7")))
+    dcp.async_save(saved, storage_writer=writer).result()
+    tell({"sums": sums(state)})
+    leave()
+
+
+def dcp_load() -> None:
+    """Load each of them, in this layout."""
+    _, size = join()
+    for step in json.loads(os.environ["FROM"]):
+        state = made(os.environ["LAYOUT"], size, seed=6 + step, steps=1)
+        there = flat_state(state)
+        dcp.load(there, storage_reader=ft.StateReader(os.environ["URL"], step=step))
+        set_state_dict(
+            state["model"],
+            state["optim"],
+            model_state_dict=there["model"],
+            optim_state_dict=there["optim"],
+        )
+        state["steps"] = there["steps"]
+        tell({"sums": sums(state)})
     leave()
 
 
