@@ -22,6 +22,7 @@ from holdfast import (
     _relay,
     _secret,
     _simulate,
+    _state,
     _token,
     _topology,
 )
@@ -126,6 +127,13 @@ _PARTS: tuple[tuple[str, _Part, str, str], ...] = (
         _topology,
         "maps of links: what is in one, what changed",
         "Reads maps of links, by which collectives are planned (holdfast plan --topology).",
+    ),
+    (
+        "state",
+        _state,
+        "states in files: list, verify, export, remove",
+        "Shows the states that a run has flushed or that StateWriter has written, checks every "
+        "byte of one, and writes one in torch's formats.",
     ),
     (
         "coordinator",

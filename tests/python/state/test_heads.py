@@ -144,6 +144,7 @@ def entry_boxes(entry: Entry) -> tuple[tuple[int, ...], ...]:
 def test_a_process_that_reads_heads_and_plans_imports_no_torch():
     program = (
         "import sys; import holdfast.ft.state.layout.head, holdfast.ft.state.layout.plan; "
+        "import holdfast.ft.state.files.flush, holdfast.ft.state.files.rests; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
