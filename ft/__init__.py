@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from holdfast.ft.outer.sparse_loco import SparseLoCo
     from holdfast.ft.outer.streaming import StreamingDiLoCo
     from holdfast.ft.outer.trainer import Trainer
-    from holdfast.ft.state.dcp import StateReader, StateWriter
+    from holdfast.ft.state.dcp.reader import StateReader
+    from holdfast.ft.state.dcp.writer import StateWriter
     from holdfast.ft.state.layout.rng import rng
 
 __all__ = [
@@ -66,8 +67,8 @@ _ON_FIRST_USE = {
     "Rounds": "rounds",
     "Site": "site",
     "SparseLoCo": "sparse_loco",
-    "StateReader": "state.dcp",
-    "StateWriter": "state.dcp",
+    "StateReader": "state.dcp.reader",
+    "StateWriter": "state.dcp.writer",
     "StreamingDiLoCo": "streaming",
     "Trainer": "trainer",
     "load_run": "run_state",

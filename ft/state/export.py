@@ -17,6 +17,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 from holdfast.errors import ConfigError
+from holdfast.ft.state.dcp.naming import BYTES, PATHS
 from holdfast.ft.state.files import direct, rests
 from holdfast.ft.state.files.saved import Saved
 from holdfast.ft.state.layout.dtypes import ITEM_BYTES, SAFETENSORS
@@ -26,8 +27,6 @@ from holdfast.ft.state.layout.local import Replica, of_plain
 from holdfast.ft.state.layout.plan import Index, index
 
 FORMATS = ("dcp", "safetensors", "torch")
-# As ft/state/dcp.py names what torch's checkpoints give as bytes.
-_BYTES = "holdfast.bytes/"
 
 
 class Export:
@@ -46,7 +45,7 @@ class Export:
     def __init__(self, saved: Saved, part: str = "", trust: bool = False) -> None:
         self._saved, self._part, self._trust = saved, part, trust
         self._index: Index = index(saved.heads())
-        self._is_dcp = "paths" in saved.manifest.code
+        self._is_dcp = PATHS in saved.manifest.code
 
     def write(self, kind: str, out: Path) -> None:
         """Write the state.
@@ -98,7 +97,7 @@ class Export:
         """Return names in heads, and in what is exported, of shared tensors."""
         found = []
         for name in self._index.names:
-            if name.startswith((_BYTES, "rank/")):
+            if name.startswith((BYTES, "rank/")):
                 continue
             prefix = self._part + ("." if self._is_dcp else "/") if self._part else ""
             if name.startswith(prefix):
@@ -143,9 +142,7 @@ class Export:
         return whole if isinstance(whole, dict) else {self._part: whole}
 
     def _nested(self) -> dict[str, Any]:
-        made = {
-            name: self.tensor(name) for name in self._index.names if not name.startswith(_BYTES)
-        }
+        made = {name: self.tensor(name) for name in self._index.names if not name.startswith(BYTES)}
         whole: dict[str, Any] = {}
         ranks: dict[str, Any] = {}
         for rank in range(self._saved.manifest.world):
@@ -161,11 +158,11 @@ class Export:
 
     def _nested_dcp(self) -> dict[str, Any]:
         whole: dict[str, Any] = {}
-        paths: Any = self._saved.manifest.code["paths"]
+        paths: Any = self._saved.manifest.code[PATHS]
         for name in self._index.names:
-            short = name.removeprefix(_BYTES)
+            short = name.removeprefix(BYTES)
             value: Any
-            if name.startswith(_BYTES):
+            if name.startswith(BYTES):
                 rank, entry = self._index.entries[name][0]
                 data = self._saved.part(rank, entry.at, entry.nbytes)
                 value = self._unpacked(data, short)
