@@ -22,7 +22,7 @@ from holdfast.ft.state.files import direct, rests
 from holdfast.ft.state.files.saved import Saved
 from holdfast.ft.state.layout.dtypes import ITEM_BYTES, SAFETENSORS
 from holdfast.ft.state.layout.fill import Fill
-from holdfast.ft.state.layout.leaf import Leaf, Part, joined, keys_of, own_name
+from holdfast.ft.state.layout.leaf import Leaf, Packed, Part, joined, keys_of, own_name
 from holdfast.ft.state.layout.local import Replica, of_plain
 from holdfast.ft.state.layout.plan import Index, index
 
@@ -147,7 +147,7 @@ class Export:
         ranks: dict[str, Any] = {}
         for rank in range(self._saved.manifest.world):
             what = f"{self._saved.url}, rank {rank}"
-            tree = rests.loaded(self._saved.rest(rank), what, self._trust)
+            tree = self._unpacked_rest(self._saved.rest(rank), what)
             own: dict[str, Any] = {}
             plain = {key: _unfolded(v, joined("", key), own, made, rank) for key, v in tree.items()}
             _merge(whole, {key: value for key, value in plain.items() if value is not _OWN})
@@ -155,6 +155,18 @@ class Export:
         if any(ranks.values()):
             whole["ranks"] = ranks
         return whole
+
+    def _unpacked_rest(self, data: bytes, what: str) -> Any:
+        def unpack(tree: Any) -> Any:
+            if isinstance(tree, Packed):
+                return rests.loaded(tree.data, what, self._trust)
+            if isinstance(tree, Part):
+                return Part(tree.kind, unpack(tree.value))
+            if type(tree) is dict:
+                return {key: unpack(value) for key, value in tree.items()}
+            return tree
+
+        return unpack(rests.loaded(data, what, self._trust))
 
     def _nested_dcp(self) -> dict[str, Any]:
         whole: dict[str, Any] = {}

@@ -24,7 +24,7 @@ _PLAIN = {
     "numpy.core.numeric": {"_frombuffer"},
     "numpy._core.numeric": {"_frombuffer"},
     "torch": {"Size", "device"},
-    "holdfast.ft.state.layout.leaf": {"Leaf", "Part"},
+    "holdfast.ft.state.layout.leaf": {"Leaf", "Packed", "Part"},
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,10 @@ import torch
 from holdfast.errors import ConfigError
 from holdfast.ft.state.layout.boxes import of_range
 from holdfast.ft.state.layout.entry import Entry
-from holdfast.ft.state.layout.flatten import dumped, flatten
+from holdfast.ft.state.layout.flatten import dumped
 from holdfast.ft.state.layout.head import Head, place
 from holdfast.ft.state.layout.local import Local, Replica, describe, parts_of
+from holdfast.ft.state.layout.steady import Steady
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +62,41 @@ class Capture:
         world: int,
         replicas: Mapping[str, Replica] | None = None,
     ) -> None:
-        flat = flatten(state)
-        self._rank, self._world = rank, world
+        self._rank, self._world, self._replicas = rank, world, replicas
+        self._steady = Steady(state)
+        flat = self._steady.flat
         locals_ = describe(flat, rank, world, replicas)
         self.objects = dumped(flat.rest)
         self.sources, self._at, self.body_bytes = _sources(locals_, len(self.objects))
         #: Which sources forward and backward may write: they are copied before anything else.
         self.early = [k for k, s in enumerate(self.sources) if s.entry.name not in flat.steady]
         self._versions = self.versions()
+
+    def renewed(self, state: Mapping[str, Any]) -> Capture:
+        """Return the capture of a later step; quick where models and optimisers are as they were.
+
+        Parameters
+        ----------
+        state : mapping of str to object
+            As this one was made of.
+
+        Returns
+        -------
+        Capture
+            The same as one that is made anew.
+        """
+        flat = self._steady.again(state)
+        if flat is not None:
+            locals_ = describe(flat, self._rank, self._world, self._replicas)
+            found = _replaced(self.sources, self.early, locals_)
+            if found is not None:
+                new = copy.copy(self)
+                new.sources = found
+                new.objects = dumped(flat.rest)
+                new.body_bytes = self._at + len(new.objects)
+                new._versions = new.versions()
+                return new
+        return Capture(state, self._rank, self._world, self._replicas)
 
     def head(self, job: str, step: int, epoch: int) -> Head:
         """Return what is said of the bytes.
@@ -159,6 +188,28 @@ def _sources(locals_: Sequence[Local], rest: int) -> tuple[list[Source], int, in
         entry = Entry(local.name, local.dtype, local.shape, box.offset, box.size, first, count, at)
         sources.append(Source(entry, local.views[number], local.tensor))
     return sources, places[-1], end
+
+
+def _replaced(
+    sources: Sequence[Source], early: Sequence[int], locals_: Sequence[Local]
+) -> list[Source] | None:
+    """Return sources with other tensors in places that stay; None: other tensors, or elsewhere."""
+    new = {
+        (local.name, local.boxes[number], first, count): (local, number)
+        for local in locals_
+        for number, first, count in parts_of(local)
+    }
+    found = [*sources]
+    for k in early:
+        entry = sources[k].entry
+        local, number = new.pop((entry.name, entry.box, entry.first, entry.count), (None, 0))
+        if local is not None:
+            if (local.dtype, local.shape) != (entry.dtype, entry.shape):
+                return None
+            found[k] = Source(entry, local.views[number], local.tensor)
+        elif entry.name in {name for name, *_ in new}:
+            return None
+    return None if new else found
 
 
 def is_direct(view: torch.Tensor) -> bool:

@@ -150,14 +150,32 @@ class Walker:
             before = len(self.flat.tensors)
             state[name] = self.walk(kept, joined(state_path, name))
             self.flat.steady.update([*self.flat.tensors][before:])
-        groups = []
-        for g, group in enumerate(packed["param_groups"]):
-            where = joined(joined(path, "param_groups"), str(g))
-            values = {k: self.walk(v, joined(where, k)) for k, v in group.items() if k != "params"}
-            groups.append({**values, "params": [names[index] for index in group["params"]]})
+        members = [[names[index] for index in group["params"]] for group in packed["param_groups"]]
+        groups = self.groups(packed["param_groups"], members, path)
         extra = {k: v for k, v in packed.items() if k not in ("state", "param_groups")}
         kept = {k: self.walk(v, joined(path, k), True) for k, v in extra.items()}
         return {"state": state, "param_groups": groups, "extra": kept}
+
+    def groups(
+        self, groups: list[dict[str, Any]], members: list[list[str]], path: str
+    ) -> list[dict[str, Any]]:
+        """Return what stands for an optimiser's groups of parameters.
+
+        Parameters
+        ----------
+        groups : list of dict
+            The optimiser's.
+        members : list of list of str
+            Names of the parameters of each.
+        path : str
+            The optimiser's.
+        """
+        found = []
+        for g, (group, names) in enumerate(zip(groups, members, strict=True)):
+            where = joined(joined(path, "param_groups"), str(g))
+            values = {k: self.walk(v, joined(where, k)) for k, v in group.items() if k != "params"}
+            found.append({**values, "params": names})
+        return found
 
     def _leaf(self, tensor: torch.Tensor, path: str, own: bool) -> Any:
         sharded: tuple[int, ...] = ()
@@ -236,13 +254,15 @@ def refuse_meta(tensor: torch.Tensor, path: str) -> None:
         )
 
 
-def dumped(rest: Any) -> bytes:
+def dumped(rest: Any, path: str = "") -> bytes:
     """Pickle a rest.
 
     Parameters
     ----------
     rest : object
         Of a `Flat`, or a part of it.
+    path : str
+        Of the part.
 
     Raises
     ------
@@ -253,7 +273,7 @@ def dumped(rest: Any) -> bytes:
         return pickle.dumps(rest, protocol=5)
     except Exception as error:
         raise ConfigError(
-            f"state {_unpicklable(rest, '')!r}: {error}; accepted: what pickle takes; give it "
+            f"state {_unpicklable(rest, path)!r}: {error}; accepted: what pickle takes; give it "
             "state_dict and load_state_dict, or leave it out"
         ) from None
 

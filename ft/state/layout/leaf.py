@@ -42,6 +42,19 @@ class Part:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A part of the rest that is pickled once for many snapshots.
+
+    Parameters
+    ----------
+    data : bytes
+        The pickle.
+    """
+
+    data: bytes
+
+
 def joined(path: str, key: object) -> str:
     """Return the path of a key below another one.
 

@@ -20,7 +20,7 @@ from holdfast.errors import ConfigError, ProtocolError
 from holdfast.ft.state.layout import owed
 from holdfast.ft.state.layout.fill import Fill
 from holdfast.ft.state.layout.flatten import Flat, Walker, has_state
-from holdfast.ft.state.layout.leaf import Leaf, Part, joined, keys_of, own_name
+from holdfast.ft.state.layout.leaf import Leaf, Packed, Part, joined, keys_of, own_name
 from holdfast.ft.state.layout.load import load
 from holdfast.ft.state.layout.local import Local, Replica, of_dtensor, of_plain
 from holdfast.ft.state.layout.parameters import (
@@ -201,6 +201,8 @@ class Restore:
 
     def _resolve(self, tree: Any, rank: int) -> Any:
         """Return a rest with tensors in place of leaves; Leaf stays where one is not here."""
+        if isinstance(tree, Packed):
+            tree = _unpickled(tree.data, rank)
         if isinstance(tree, Leaf):
             own = self._made.get(own_name(rank, tree.name))
             found = self._made.get(tree.name) if own is None else own

@@ -146,6 +146,48 @@ def test_what_forward_writes_is_to_be_copied_first():
     assert early == {"more", "rank/0/data/order", *(f"model/1.{name}" for name in written)}
 
 
+def test_a_capture_that_is_renewed_is_the_one_that_is_made_anew():
+    loader = Loader()
+    state = {**trained(1, 1), "rng": ft.rng(), "data": loader, "more": [torch.ones(3), 1]}
+    state["schedule"] = torch.optim.lr_scheduler.StepLR(state["optim"], 1)
+    last = Capture(state, 1, 3)
+
+    def check(is_quick: bool) -> None:
+        nonlocal last
+        new, anew = last.renewed(state), Capture(state, 1, 3)
+        assert new.head("j", 1, 1) == anew.head("j", 1, 1)
+        assert new.early == anew.early
+        assert (new._steady is last._steady) == is_quick
+        bodies = [bytearray(each.body_bytes) for each in (new, anew)]
+        for each, body in zip((new, anew), bodies, strict=True):
+            each.copy(memoryview(body))
+            assert each.moved() == []
+        assert bodies[0] == bodies[1]
+        last = new
+
+    check(True)
+    step_all(state, 2)
+    state["schedule"].step()
+    state["more"][1] = 7
+    loader.position, loader.order = 3, torch.ones(0, dtype=torch.int64)
+    check(True)
+    loader.order = torch.arange(4)
+    check(False)
+    loader.order = torch.arange(4) * 2
+    check(True)
+    state["optim"].load_state_dict(copy.deepcopy(state["optim"].state_dict()))
+    check(False)
+    state["model"][0].weight.data = torch.randn(7, 5)
+    check(False)
+    state["model"].append(nn.Linear(2, 2))
+    check(False)
+    state["model"][1].running_mean = torch.randn(7)
+    check(False)
+    state["new"] = 3
+    check(False)
+    check(True)
+
+
 # ---- modules, optimisers, others -----------------------------------------------------------------
 
 OPTIMIZERS = [
