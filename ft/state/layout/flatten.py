@@ -34,6 +34,9 @@ from holdfast.ft.state.layout.parameters import (
     unwrapped,
 )
 
+# Long rows of these, as generators have them, need no walk.
+_PLAIN = {int, float, bool, str, type(None)}
+
 
 @dataclass(slots=True)
 class Flat:
@@ -132,6 +135,8 @@ class Walker:
             inner = {k: self.walk(v, joined(path, k), own, depth + 1) for k, v in value.items()}
             return inner if type(value) is dict else OrderedDict(inner)
         if type(value) in (list, tuple):
+            if all(type(each) in _PLAIN for each in value):
+                return value
             return type(value)(
                 self.walk(v, joined(path, str(i)), own, depth + 1) for i, v in enumerate(value)
             )

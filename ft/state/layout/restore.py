@@ -48,9 +48,9 @@ class Restore:
         All heads of the snapshot.
     rank, world : int
         This rank, and how many there are now.
-    others : iterable of str
-        Names that other ranks need, where each has its own part of a model (pipelines). What
-        nobody needs is refused. Default: this rank needs all that are shared.
+    check : bool
+        Whether what this rank does not need is another model's. Where ranks have parts of a model
+        (ZeRO, pipelines), they tell each other their `names`, and `refuse_unknown` is called then.
 
     Raises
     ------
@@ -66,7 +66,8 @@ class Restore:
         saved: Index,
         rank: int,
         world: int,
-        others: Iterable[str] | None = None,
+        *,
+        check: bool = True,
     ) -> None:
         self._state, self._saved = state, saved
         self._rank, self._world = rank, world
@@ -84,12 +85,13 @@ class Restore:
         self._gone = owed.left_by(saved.world, world, rank)
         for gone in self._gone:
             self._own(gone, owed.is_owed)
-        self._refuse_unknown(() if others is None else others)
+        if check:
+            self.refuse_unknown()
         self.fill = Fill([*self._locals.values()], saved, self.source)
 
     @property
     def names(self) -> list[str]:
-        """What is needed, as `others` takes it."""
+        """What is needed, as `refuse_unknown` takes it."""
         return [*self._locals]
 
     @property
@@ -188,7 +190,19 @@ class Restore:
                 self._made[name] = tensor
                 self._locals[name] = of_plain(name, tensor, _ALONE)
 
-    def _refuse_unknown(self, others: Iterable[str]) -> None:
+    def refuse_unknown(self, others: Iterable[str] = ()) -> None:
+        """Refuse what was saved and nobody needs.
+
+        Parameters
+        ----------
+        others : iterable of str
+            What other ranks need.
+
+        Raises
+        ------
+        ConfigError
+            For another model's state, with the first such tensor.
+        """
         known = {*self._locals, *others}
         for name in self._saved.names:
             if name not in known and not name.startswith("rank/"):

@@ -38,8 +38,14 @@ def image(state: dict[str, Any], rank: int = 0, world: int = 1, **how: Any) -> t
     return Head.from_bytes(capture.head("job", 1, 1).to_bytes()), bytes(body)
 
 
-def restored(state: dict[str, Any], images: Images, rank: int = 0, world: int = 1, **how) -> None:
-    work = Restore(state, index(head for head, _ in images), rank, world, **how)
+def restored(
+    state: dict[str, Any], images: Images, rank: int = 0, world: int = 1, **how: Any
+) -> None:
+    others = how.pop("others", None)
+    saved = index(head for head, _ in images)
+    work = Restore(state, saved, rank, world, check=others is None)
+    if others is not None:
+        work.refuse_unknown(others)
     for reading in work.fill.readings:
         work.fill.put(reading.rank, reading.gather(images[reading.rank][1]))
     work.finish({r: images[r][1][at : at + n] for r, (at, n) in work.rests.items()})
