@@ -232,17 +232,28 @@ class Saved:
 
     def problems(self) -> list[str]:
         """Read everything, and return what is wrong, by file and tile; nothing: it is whole."""
-        found: list[str] = []
-        for file in self.manifest.files:
-            try:
-                found.extend(self._damage(file))
-            except HoldfastError as error:
-                found.append(str(error))
+        found = [problem for each in self.damage().values() for problem in each]
         if not found:
             try:
                 self.heads()
             except HoldfastError as error:
                 found.append(str(error))
+        return found
+
+    def damage(self) -> dict[str, list[str]]:
+        """Read everything, and return what is wrong with each file that is not as it was written.
+
+        Of disks that hosts do not share, the others' files are not there. Who has enough of the
+        rest, parity included, puts them together by a code.
+        """
+        found: dict[str, list[str]] = {}
+        for file in self.manifest.files:
+            try:
+                told = [*self._damage(file)]
+            except HoldfastError as error:
+                told = [str(error)]
+            if told:
+                found[file.name] = told
         return found
 
     def _damage(self, file: File) -> Iterator[str]:

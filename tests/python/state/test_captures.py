@@ -397,6 +397,34 @@ def test_what_ranks_owe_has_the_same_sum_in_every_world(world):
     assert torch.equal(server, torch.cat(whole))
 
 
+class Trainer:
+    """Something that keeps the parts of all its members, as outer trainers do."""
+
+    def __init__(self, rank: int, members: int) -> None:
+        self.own = {str(rank): {"residual/a": torch.ones(2) * rank}}
+        self.members = [*range(members)]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"own": self.own, "members": self.members, "shared": {"w": torch.ones(3)}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.own, self.members = state["own"], state["members"]
+
+
+def test_an_outer_trainer_gets_the_parts_of_members_that_are_gone():
+    images = [image({"trainer": Trainer(rank, 4)}, rank, 4) for rank in range(4)]
+    for rank, parts in ((0, ["0", "3"]), (1, ["1"]), (2, ["2"])):
+        trainer = Trainer(9, 3)
+        restored({"trainer": trainer}, images, rank, 3)
+        assert sorted(trainer.own) == parts
+        assert trainer.members == [0, 1, 2, 3]
+        for name, part in trainer.own.items():
+            assert torch.equal(part["residual/a"], torch.ones(2) * int(name))
+    newcomer = Trainer(9, 5)
+    restored({"trainer": newcomer}, images, 4, 5)
+    assert newcomer.own == {}
+
+
 # ---- placements ----------------------------------------------------------------------------------
 
 

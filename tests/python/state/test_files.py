@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sys
@@ -24,6 +25,8 @@ from holdfast.ft.state.layout.head import place as laid
 from holdfast.ft.state.layout.plan import Wanted, index, plan
 
 WORLD = 3
+# STATE_FLIPS=1000 by hand takes a minute.
+FLIPS = int(os.environ.get("STATE_FLIPS", "60"))
 ROWS = 230_000
 
 
@@ -134,7 +137,7 @@ def test_a_flipped_bit_anywhere_is_refused_by_file_and_tile(tmp_path):
     chance = random.Random(4)
     paths = sorted(folder.iterdir())
     kept = {path: path.read_bytes() for path in paths}
-    for _ in range(60):
+    for _ in range(FLIPS):
         path = chance.choice(paths)
         at = chance.randrange(len(kept[path]))
         flip(path, at, chance.randrange(8))
@@ -170,6 +173,7 @@ def test_a_file_that_is_cut_longer_missing_swapped_or_another_jobs_is_refused(tm
     assert "rank-00000.safetensors: has bytes after its end" in problems()
     first.unlink()
     assert "rank-00000.safetensors: is not there" in problems()
+    assert [*Saved.open(root, whole.folder).damage()] == ["rank-00000.safetensors"]
     shutil.copy(second, first)
     assert "rank-00000.safetensors: is not the file that was written" in problems()
     shutil.copy(tmp_path / "other" / other.folder / first.name, first)
