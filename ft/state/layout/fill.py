@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
 import numpy as np
@@ -92,9 +93,11 @@ class Fill:
         for axis, (start, length) in enumerate(zip(inside.offset, inside.size, strict=True)):
             view = view.narrow(axis, start, length)
         dtype = getattr(torch, local.dtype)
-        item = ITEM_BYTES[local.dtype]
-        if raw.ctypes.data % item or not raw.flags.writeable:
-            # Torch takes aligned memory, and warns of what it might write.
+        if raw.ctypes.data % ITEM_BYTES[local.dtype]:
             raw = raw.copy()
+        elif not raw.flags.writeable:
+            # Torch warns of memory that it must not write. It is only read, while `data` lives.
+            there = (ctypes.c_ubyte * raw.nbytes).from_address(raw.ctypes.data)
+            raw = np.frombuffer(memoryview(there), dtype=np.uint8)
         flat = torch.from_numpy(raw).view(dtype)
         view.copy_(flat.as_strided(piece.region.size, piece.strides))
