@@ -3,7 +3,8 @@
 ``python learning.py --steps 2000`` starts four ranks, which train the same model by each method and
 from each seed; one JSON line each: validation loss in nats per character, bytes that a rank gave to
 collectives per step (of codecs: of the frame), their ratio to float32, seconds, and whether all
-ranks ended with the same bits. ``--task digits``: percent of scikit-learn's digits, too.
+ranks ended with the same bits. ``--task digits``: percent of scikit-learn's digits, too;
+``--task source --ranks 3 --steps 600 --rate 0.5 --clip 1``: a GRU on the standard library's text.
 ``--churn 3`` kills a rank so many times in each training, and has it started again.
 ``--table FILE`` makes a table of the lines in a file. Compare lines of one run with each other.
 """
@@ -162,9 +163,9 @@ METHODS = (*REDUCERS, "dgc 1 %", *OPTIMIZERS)
 
 
 def stepper(
-    method: str, net: nn.Module, steps: int, exchange: Counted
+    method: str, net: nn.Module, options: argparse.Namespace, exchange: Counted
 ) -> tuple[torch.optim.Optimizer, compress.Reducer | None]:
-    parameters = list(net.parameters())
+    parameters, steps = list(net.parameters()), options.steps
     if method in OPTIMIZERS:
         return OPTIMIZERS[method](parameters, steps, exchange), None
     if method == "dgc 1 %":
@@ -172,17 +173,19 @@ def stepper(
         reducer: compress.Reducer = compress.TopK(
             0.01, momentum=0.9, ramp_steps=ramp, exchange=exchange
         )
-        return torch.optim.SGD(parameters, 0.1), reducer
-    return torch.optim.SGD(parameters, 0.1, momentum=0.9), REDUCERS[method](exchange)
+        return torch.optim.SGD(parameters, options.rate), reducer
+    return torch.optim.SGD(parameters, options.rate, momentum=0.9), REDUCERS[method](exchange)
 
 
 class Training:
     """One model, one method; goes on with whoever is there."""
 
-    def __init__(self, task: Task, method: str, seed: int, steps: int, exchange: Counted) -> None:
-        self.task, self.seed, self.steps = task, seed, steps
+    def __init__(
+        self, task: Task, method: str, seed: int, options: argparse.Namespace, exchange: Counted
+    ) -> None:
+        self.task, self.seed, self.steps, self.clip = task, seed, options.steps, options.clip
         self.group, self.net = exchange.group, task.model(seed)
-        self.optimizer, self.reducer = stepper(method, self.net, steps, exchange)
+        self.optimizer, self.reducer = stepper(method, self.net, options, exchange)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         # The same on all ranks.
         self.progress = {"step": 0, "came": 0, "short": 0}
@@ -214,6 +217,8 @@ class Training:
             named = [(n, p.grad) for n, p in self.net.named_parameters() if p.grad is not None]
             for pending in self.reducer.reduction(named):
                 pending.wait()
+            if self.clip is not None:
+                nn.utils.clip_grad_norm_(self.net.parameters(), self.clip)
         self.optimizer.step()
         self.progress["step"] += 1
         self.progress["short"] += self.lacks_somebody()
@@ -242,7 +247,7 @@ class Killer:
 def train(group: holdfast.Group, method: str, seed: int, options: argparse.Namespace) -> None:
     """Train, and have the lowest rank print what came of it."""
     exchange = Counted(group)
-    training = Training(TASKS[options.task](), method, seed, options.steps, exchange)
+    training = Training(TASKS[options.task](), method, seed, options, exchange)
     killer = Killer(options.churn, group.rank, group.size, options.steps)
     begin, own_steps = time.perf_counter(), 0
     for _ in range(options.steps + MOST_WAITS):
@@ -337,6 +342,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--rate", type=float, default=0.1, help="of SGD; Adam's are fixed")
+    parser.add_argument("--clip", type=float, help="norm of SGD's averaged gradients; none: any")
     parser.add_argument("--churn", type=int, default=0, help="kills in each training")
     methods = ", ".join(METHODS).replace("%", "%%")
     parser.add_argument("--methods", default=",".join(METHODS), help=f"by commas, of: {methods}")

@@ -1,9 +1,12 @@
 """What seldom exchanges cost in learning: every outer-step trainer beside Adam at each step.
 
 ``python outer_learning.py`` starts four ranks, which train the character model of `learning_tasks`
-by each method and from each seed; one JSON line each: validation loss in nats per character, and
-whether what is shared has the same bits on all ranks. ``--churn 3`` kills a rank so many times in
-each training, and has it started again; ``--table FILE`` makes a table of the lines in a file.
+by each method and from each seed; one JSON line each: validation loss in nats per character, of all
+samples that were computed on the share that an outer step has, the mean share of the ranks in an
+outer step, and whether what is shared has the same bits on all ranks. ``--task digits`` reads
+digits. ``--churn 3`` kills a rank so many times in each training, and has it started again;
+``--slow 0.02`` has each step wait so many seconds, so that who is started again misses fewer.
+``--table FILE`` makes a table of the lines in a file.
 """
 
 from __future__ import annotations
@@ -50,6 +53,9 @@ TRAINERS: dict[str, Make] = {
     "streaming 2 int4": lambda m, i, g: ft.StreamingDiLoCo(
         m, i, g, inner_steps=H, fragments=2, delay=5, codec="int4"
     ),
+    "streaming 2 int4 at once": lambda m, i, g: ft.StreamingDiLoCo(
+        m, i, g, inner_steps=H, fragments=2, delay=0, codec="int4"
+    ),
     "eager": lambda m, i, g: ft.AsyncDiLoCo(m, i, g, inner_steps=H),
     "sparse 3 %": lambda m, i, g: ft.SparseLoCo(m, i, g, inner_steps=H, ratio=0.03),
     "co2": lambda m, i, g: ft.CO2(m, i, g, inner_steps=H),
@@ -62,6 +68,8 @@ TRAINERS: dict[str, Make] = {
     ),
     "delayed": lambda m, i, g: ft.AsyncDiLoCo(m, i, g, inner_steps=H, mode="delayed"),
     "co2 no penalty": lambda m, i, g: ft.CO2(m, i, g, inner_steps=H, penalty=False),
+    "co2 no clip": lambda m, i, g: ft.CO2(m, i, g, inner_steps=H, clip=None),
+    "co2 clip 1": lambda m, i, g: ft.CO2(m, i, g, inner_steps=H, clip=1.0),
     "sparse 3 % no feedback": lambda m, i, g: ft.SparseLoCo(
         m, i, g, inner_steps=H, ratio=0.03, error_feedback=False
     ),
@@ -109,16 +117,95 @@ class Killer:
             threading.Timer(0.002, os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 
+class Tally:
+    """What was computed, and what outer steps have of it, in files: they outlive a killed rank."""
+
+    def __init__(self, training: str, rank: int, fragments: int) -> None:
+        self._training, self._last = training, fragments - 1
+        # Of one life: a rank that is started again begins another.
+        self._computed = Path(f"{training}-computed-{rank}-{os.getpid()}")
+        self._outer = Path(f"{training}-outer-{rank}-{os.getpid()}")
+        self._momenta: list[tuple[float, float]] = []
+        self._at_end = False
+
+    def computed(self, samples: float) -> None:
+        """Note them before the step has anything to do with others."""
+        self._note(self._computed, samples)
+
+    def watch(self, trainer: Any) -> None:
+        """Note outer steps as they are done, of which `finish` does several at once."""
+        mix = trainer._mix
+
+        def mix_and_note(fragment: int) -> None:
+            before = trainer.last
+            mix(fragment)
+            # The last fragment's stands for the round's.
+            if fragment == self._last and trainer.last is not before:
+                self._passed(trainer)
+
+        trainer._mix = mix_and_note
+
+    def ends(self) -> None:
+        """Tell outer steps of `finish` from those of the last round, after as many steps."""
+        self._at_end = True
+
+    def _passed(self, trainer: Any) -> None:
+        outer = trainer.last
+        told = [outer.step, self._at_end, sum(outer.weights.values()), len(outer.weights)]
+        self._note(self._outer, told)
+        acted = getattr(trainer, "acted", None)
+        if acted is not None and outer.length:
+            kept = min(acted.momentum, acted.limit)
+            self._momenta.append((acted.momentum / outer.length, kept / outer.length))
+
+    @staticmethod
+    def _note(file: Path, what: float | list[float]) -> None:
+        with file.open("a") as opened:
+            opened.write(json.dumps(what) + "\n")
+
+    def momentum(self) -> dict[str, float]:
+        """Return how long CO2's momentum was at most, in mean progresses, and after its clip."""
+        if not self._momenta:
+            return {}
+        found, kept = (max(lengths) for lengths in zip(*self._momenta, strict=True))
+        return {"momentum": round(found, 3), "clipped": round(kept, 3)}
+
+    def shares(self) -> dict[str, float]:
+        """Return goodput and presence, when all ranks have ended."""
+        here = Path()
+        files = here.glob(f"{self._training}-computed-*")
+        computed = sum(float(line) for file in files for line in file.read_text().splitlines())
+        rounds: dict[tuple[int, bool], tuple[float, int]] = {}
+        for file in here.glob(f"{self._training}-outer-*"):
+            for line in file.read_text().splitlines():
+                step, at_end, *told = json.loads(line)
+                # A newcomer whom a mean awaited does not know of whom it is.
+                known = rounds.get((step, at_end), (0.0, 0))
+                rounds[step, at_end] = max(known, (told[0], told[1]))
+        if not rounds:
+            return {}
+        committed = sum(samples for samples, _ in rounds.values())
+        present = sum(members for _, members in rounds.values())
+        return {
+            "goodput": round(committed / computed, 4),
+            "present": round(present / (RANKS * len(rounds)), 3),
+        }
+
+
 def train(group: holdfast.Group, method: str, seed: int, options: argparse.Namespace) -> None:
     """Train, and have the lowest rank print what came of it."""
-    task: Task = TASKS["characters"]()
+    task: Task = TASKS[options.task]()
     net = task.model(seed)
     inner = torch.optim.Adam(net.parameters(), RATE)
     trainer: Any = (EachStep if method == ADAM else TRAINERS[method])(net, inner, group)
     if options.churn:
         trainer.advance(each_round=True)
     killer = Killer(options.churn, group, options.steps)
-    begun, done = time.perf_counter(), 0
+    fragments = 1 if method == ADAM else len(trainer.rounds.parts)
+    tally = Tally(f"{METHODS.index(method)}-{seed}", group.rank, fragments)
+    if method != ADAM:
+        tally.watch(trainer)
+    begun = time.perf_counter()
     while trainer.steps < options.steps:
         step = trainer.steps
         inner.param_groups[0]["lr"] = RATE * min(1.0, max(0.02, 2 * (1 - step / options.steps)))
@@ -126,8 +213,10 @@ def train(group: holdfast.Group, method: str, seed: int, options: argparse.Names
         x, y = task.batch(seed, step, group.rank)
         inner.zero_grad()
         nn.functional.cross_entropy(net(x), y).backward()
+        time.sleep(options.slow)
+        tally.computed(len(y))
         trainer.step(samples=len(y))
-        done += 1
+    tally.ends()
     trainer.finish()
     until = time.monotonic() + WAIT_S
     while options.churn and len(group.live_ranks) < RANKS and time.monotonic() < until:
@@ -135,16 +224,19 @@ def train(group: holdfast.Group, method: str, seed: int, options: argparse.Names
         trainer.advance()
     shared = [net.state_dict()] if method == ADAM else [trainer.shared]
     flat = torch.cat([t.detach().to(torch.float64).flatten() for s in shared for t in s.values()])
-    live = len(group.live_ranks)
+    live, same_bits = len(group.live_ranks), same(zlib.crc32(flat.numpy().tobytes()), group)
     row = {
         "name": "outer_learning",
+        "task": options.task,
         "method": method,
         "seed": seed,
         "steps": options.steps,
         "kills": options.churn,
         "live": live,
         **task.judge(net),
-        "same_bits": same(zlib.crc32(flat.numpy().tobytes()), group),
+        **tally.shares(),
+        **tally.momentum(),
+        "same_bits": same_bits,
         "seconds": round(time.perf_counter() - begun, 1),
     }
     if group.rank == group.live_ranks[0]:
@@ -180,23 +272,31 @@ def launch(arguments: Sequence[str], options: argparse.Namespace) -> int:
 
 def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Lines of a table: by seed, and the mean distance from Adam at each step, same seeds."""
-    yield "| method | kills | by seed | mean | above adam | same bits |"
-    yield "|---|---|---|---|---|---|"
-    base = {row["seed"]: row["loss"] for row in rows if row["method"] == ADAM and not row["kills"]}
+    yield "| method | kills | by seed | mean | above adam | goodput | present | same bits |"
+    yield "|---|---|---|---|---|---|---|---|"
+    key = "right" if any("right" in row for row in rows) else "loss"
+    base = {row["seed"]: row[key] for row in rows if row["method"] == ADAM and not row["kills"]}
     for method, kills in dict.fromkeys((row["method"], row["kills"]) for row in rows):
         mine = [row for row in rows if (row["method"], row["kills"]) == (method, kills)]
-        apart = [row["loss"] - base[row["seed"]] for row in mine if row["seed"] in base]
-        losses = [row["loss"] for row in mine]
+        apart = [row[key] - base[row["seed"]] for row in mine if row["seed"] in base]
+        losses = [row[key] for row in mine]
         by_seed = ", ".join(f"{loss:.3f}" for loss in losses)
         above = f"{statistics.mean(apart):+.3f}" if apart else ""
         alike = "yes" if all(row["same_bits"] for row in mine) else "NO"
         mean = statistics.mean(losses)
-        yield f"| {method} | {kills} | {by_seed} | {mean:.3f} | {above} | {alike} |"
+        good, there = (
+            f"{min(row[name] for row in mine):.3f}" if all(name in row for row in mine) else ""
+            for name in ("goodput", "present")
+        )
+        row = [method, str(kills), by_seed, f"{mean:.3f}", above, good, there, alike]
+        yield f"| {' | '.join(row)} |"
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--task", choices=list(TASKS), default="characters")
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--slow", type=float, default=0.0, help="seconds that each step waits")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--churn", type=int, default=0, help="kills in each training; not of adam")
