@@ -3,6 +3,7 @@
 Karimireddy et al., "Error feedback fixes SignSGD and other gradient compression schemes", ICML
 2019, arXiv:1901.09847, Algorithm 1 with the scaled sign, over the two phases of onebit_mean.py.
 Departure: server residuals, as 1-bit Adam has them.
+Why blocks are short: docs/decisions/0184-signs-share-a-scale-with-few.md
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from holdfast.compress.reducer import Named, Reducer
 
 class OneBit(Reducer):
     """Averages gradients by their signs, a scale per block, and error feedback.
+
+    For SGD, with momentum or without: what comes late is added up. An optimiser that divides by the
+    size of what it gets sees that of the block instead: for Adam take `OneBitAdam`. Gradients that
+    are clipped are clipped after the average, as without it.
 
     Parameters
     ----------
@@ -44,7 +49,7 @@ class OneBit(Reducer):
         self,
         *,
         scale: str = "rms",
-        block: int = 1024,
+        block: int = 64,
         error_feedback: bool = True,
         start_step: int = 1,
         collective: CompressedMean | None = None,

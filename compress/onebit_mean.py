@@ -4,7 +4,11 @@ Tang et al., "1-bit Adam", ICML 2021, arXiv:2102.02888, the compressed all-reduc
 the signs of part r of (tensor + its residual) to rank r; rank r averages what it gets, adds its
 own server residual, and sends the signs of that to all. Departures: a scale per block instead of
 one per tensor, blocks never span two tensors; the scale is the root mean square or the mean
-magnitude; parts go by whoever is there, and server residuals move along (residuals.py).
+magnitude, in a byte; parts go by whoever is there, and server residuals move along (residuals.py).
+
+Why blocks are short: an element is sent as plus or minus its block's scale. One whose gradient is
+far above that owes ever more, until the residual has raised the scale to it: of n elements it then
+owes sqrt(n) times its gradient, comes as many steps late, and moves all the others by its own size.
 
 Plain torch operations. It stands behind `CompressedMean`, so that a native one can take its place.
 """
@@ -21,7 +25,11 @@ from holdfast.compress.options import require
 from holdfast.compress.residuals import Residuals
 
 SCALES = ("rms", "l1")
-_SCALE_BYTES = 4
+_SCALE_BYTES = 1
+# A scale's byte counts half octaves, from 2^-95.5 to 2^31. What rounding loses, up to a fifth, is
+# in the residual. 0 is none, the last is not a number.
+_SMALLEST, _LARGEST, _NAN = 1, 254, 255
+_ONE = 192
 # Bit i of a number's highest byte, after this product, is bit 0 of its byte i; nothing carries.
 _GATHER_BITS = 0x0102040810204080
 
@@ -112,7 +120,7 @@ def encode(x: torch.Tensor, counts: torch.Tensor, scale: str) -> torch.Tensor:
     # Eight bytes of 0 or 1 as one number: the product gathers them in its highest byte.
     eights = (x >= 0).view(torch.int64).mul_(_GATHER_BITS)
     packed = (eights >> 56).to(torch.uint8).view(parts, -1)
-    return torch.cat([packed, scales.view(parts, -1).view(torch.uint8)], dim=1)
+    return torch.cat([packed, _scale_bytes(scales).view(parts, -1)], dim=1)
 
 
 def decode(rows: torch.Tensor, counts: torch.Tensor, block: int) -> torch.Tensor:
@@ -130,8 +138,27 @@ def decode(rows: torch.Tensor, counts: torch.Tensor, block: int) -> torch.Tensor
     return values
 
 
+def _scale_bytes(scales: torch.Tensor) -> torch.Tensor:
+    """Return scales as bytes, of the same shape."""
+    halves = scales.log2().mul_(2).round_().add_(_ONE)
+    halves = halves.clamp_(max=_LARGEST)
+    halves = torch.where(halves < _SMALLEST, torch.zeros_like(halves), halves)
+    finite = torch.isfinite(scales)
+    return torch.where(finite, halves, torch.full_like(halves, _NAN)).to(torch.uint8)
+
+
 def _scales(rows: torch.Tensor, length: int) -> torch.Tensor:
-    return rows[:, length // 8 :].contiguous().view(torch.float32)
+    """Return the scales that follow the signs of so many elements, float32."""
+    known = rows[:, length // 8 :].to(torch.int32)
+    return torch.nn.functional.embedding(known, _known_scales(rows.device)).squeeze(-1)
+
+
+def _known_scales(device: torch.device) -> torch.Tensor:
+    """Return the scale of each byte, shape (256, 1)."""
+    halves = torch.arange(-_ONE, _NAN + 1 - _ONE, dtype=torch.float64, device=device)
+    scales = torch.exp2(halves / 2).to(torch.float32)
+    scales[0], scales[_NAN] = 0.0, float("nan")
+    return scales.unsqueeze(1)
 
 
 def _signs(device: torch.device) -> torch.Tensor:
@@ -151,7 +178,9 @@ class OneBitMean:
         Where the worker's and the server's residual are kept, as ``NAME/worker`` and
         ``NAME/server``.
     block : int
-        Elements per scale, a multiple of 8.
+        Elements per scale, a multiple of 8. All of them move by their common scale, so the fewer
+        the better; where the rows of a matrix are a multiple of it, no two rows share one, and
+        rows without a gradient keep still.
     scale : str
         ``rms``: root mean square, as the paper has it. ``l1``: mean magnitude, which loses least
         in one step and never makes the residual larger than what came in.
@@ -169,7 +198,7 @@ class OneBitMean:
         exchange: Exchange,
         residuals: Residuals,
         *,
-        block: int = 1024,
+        block: int = 64,
         scale: str = "rms",
         error_feedback: bool = True,
     ) -> None:

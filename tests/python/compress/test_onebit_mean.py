@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="waits for torch: reducers are made of it")
@@ -35,10 +37,31 @@ def test_decoding_gives_each_sign_and_its_blocks_scale(scale):
     power = x.square() if scale == "rms" else x.abs()
     scales = power.sum(-1, keepdim=True) / counts
     scales = scales.sqrt() if scale == "rms" else scales
+    scales = torch.exp2((2 * scales.log2()).round() / 2)  # a byte of half octaves
     want = torch.where(x >= 0, scales, -scales)
     want[1, 2, 40:] = 0.0
     torch.testing.assert_close(got, want)
-    assert encode(x, counts, scale).shape == (2, 3 * 64 // 8 + 3 * 4)
+    assert encode(x, counts, scale).shape == (2, 3 * 64 // 8 + 3)
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        (0.0, 0.0),
+        (1e-38, 0.0),
+        (2.0**-90, 2.0**-90),
+        (1.0, 1.0),
+        (3.0, 2.0**1.5),
+        (65504.0, 65536.0),
+        (1e18, 2.0**31),
+        (float("inf"), None),
+        (float("nan"), None),
+    ],
+)
+def test_a_scale_is_a_byte_within_a_fifth_and_never_finite_by_mistake(size, told):
+    counts = torch.full((1, 1, 1), 8.0)
+    got = float(decode(encode(torch.full((1, 1, 8), size), counts, "l1"), counts, 8)[0, 0, 0])
+    assert (math.isnan(got) and told is None) or got == pytest.approx(told)
 
 
 @pytest.mark.parametrize("scale", ["rms", "l1"])
@@ -80,7 +103,16 @@ def test_a_thirtieth_of_the_bytes():
         mean(exchange, Residuals(), [torch.randn(1 << 16)], block=1024)
         return exchange.sent
 
-    assert max(run(4, program)) * 24 <= (1 << 16) * 4  # 1 + 1/4 parts, one bit and scale each
+    # 1 + 1/4 parts of one bit each, and scales.
+    assert max(run(4, program)) * 25 <= (1 << 16) * 4
+
+
+def test_short_blocks_cost_a_tenth_of_the_bytes():
+    def program(exchange: ThreadExchange) -> int:
+        mean(exchange, Residuals(), [torch.randn(1 << 16)], block=64)
+        return exchange.sent
+
+    assert max(run(4, program)) * 22 <= (1 << 16) * 4
 
 
 def test_zeros_give_zeros_and_no_nan():
@@ -144,6 +176,27 @@ def test_resume_goes_on_with_the_same_bits():
         return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
     assert run(3, program) == [True] * 3
+
+
+def test_an_element_far_above_the_others_comes_soon_and_moves_them_little():
+    """By default; a thousand elements to a scale are late by 32 steps, and move by sqrt(1000)."""
+    constant = torch.zeros(4096)
+    constant[::1024] = 1.0
+
+    def after(steps: int, **options: int) -> tuple[float, float]:
+        reducer, total = OneBit(exchange=Alone(), start_step=0, **options), torch.zeros(4096)
+        for _ in range(steps):
+            got = reducer("weight", constant.clone())
+            total += got
+        late = steps - float(total[0])
+        return late, float(got.norm() / constant.norm())
+
+    late, longer = after(100)
+    assert late < 12
+    assert longer < 12
+    late, longer = after(100, block=1024)
+    assert late > 20
+    assert longer > 20
 
 
 def test_error_feedback_brings_the_sum_home_and_without_it_does_not():
