@@ -1,6 +1,7 @@
 #include "ft/snapshots/code_groups.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace holdfast::ft {
@@ -59,8 +60,9 @@ Result<CodeWanted> code_for_hosts(int hosts, const CodeWanted& wanted) {
 }
 
 // Ranks in the order of their hosts are dealt to G groups in turn. A host's ranks come to different
-// groups if it has at most G; sizes differ by one at most, so they are m + 1 .. k + m if
-// R / (k + m) <= G <= R / (m + 1).
+// groups if it has at most G; sizes differ by one at most, so none is below m + 1 if G <= R / (m +
+// 1), nor above k + m if G >= R / (k + m). Where no G is both, as for 3 hosts and code (1, 1),
+// groups have more data parts rather than fewer parities.
 Result<CodePlan> code_groups(std::span<const std::string> domains, const CodeWanted& wanted) {
   TRY(check_parts(wanted));
   if (domains.empty()) return Status{Code::kConfigError, "0 ranks; accepted are 1 or more"};
@@ -75,8 +77,9 @@ Result<CodePlan> code_groups(std::span<const std::string> domains, const CodeWan
   }
   std::size_t crowd = 0;
   for (const auto& ranks : hosts) crowd = std::max(crowd, ranks.size());
-  const std::size_t groups = std::max(crowd, (domains.size() + parts - 1) / parts);
   const std::size_t least = static_cast<std::size_t>(wanted.parity) + 1;
+  const std::size_t enough = (domains.size() + parts - 1) / parts;
+  const std::size_t groups = std::max(crowd, std::min(enough, domains.size() / least));
   if (groups * least > domains.size()) {
     return Status{Code::kConfigError,
                   code_text(wanted) + ": one host has " + std::to_string(crowd) + " of " +
@@ -91,11 +94,15 @@ Result<CodePlan> code_groups(std::span<const std::string> domains, const CodeWan
   for (const auto& ranks : hosts) {
     for (const int rank : ranks) plan.groups[next++ % groups].ranks.push_back(rank);
   }
-  const auto small = std::count_if(plan.groups.begin(), plan.groups.end(),
-                                   [&](const auto& group) { return group.ranks.size() < parts; });
-  if (small > 0) {
-    plan.said = std::to_string(small) + " of " + std::to_string(groups) +
-                " groups have fewer data parts than " + std::to_string(wanted.data);
+  const auto count = [&](auto differs) {
+    return std::count_if(plan.groups.begin(), plan.groups.end(),
+                         [&](const auto& group) { return differs(group.ranks.size(), parts); });
+  };
+  for (const bool fewer : {true, false}) {
+    const auto odd = fewer ? count(std::less<>()) : count(std::greater<>());
+    if (odd == 0) continue;
+    plan.said = std::to_string(odd) + " of " + std::to_string(groups) + " groups have " +
+                (fewer ? "fewer" : "more") + " data parts than " + std::to_string(wanted.data);
   }
   return plan;
 }

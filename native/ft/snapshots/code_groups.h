@@ -2,8 +2,8 @@
 // (or whatever the domain is) has two parts of one group. Pure: the same on all ranks.
 //
 // Every rank is in one group. A group of n ranks with m parities has k = n - m data parts, and
-// stands the loss of any m of its hosts. Groups that cannot be full have fewer data parts, never
-// fewer parities.
+// stands the loss of any m of its hosts. Groups that cannot be of k + m have fewer data parts, or
+// more where even that cannot be, never fewer parities.
 // Why: docs/decisions/0187-snapshots-commit-by-an-op-of-the-keepers.md
 #pragma once
 

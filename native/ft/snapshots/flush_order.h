@@ -63,26 +63,25 @@ class FlushOrder {
 
  private:
   FlushDo next() const {
+    const bool planted_remove = is_planted(Planted::kRemoveFirst);
+    const bool planted_manifest = is_planted(Planted::kManifestFirst);
     switch (what_) {
-      case FlushDo::kAgree: return is_well() ? after_agreement() : FlushDo::kFailed;
+      case FlushDo::kAgree:
+        if (!is_well()) return FlushDo::kFailed;
+        return planted_remove ? FlushDo::kDone : FlushDo::kRemoveOlder;
       case FlushDo::kRemoveOwn: return FlushDo::kAgree;
       case FlushDo::kRemoveOlder:
-        return is_planted(Planted::kRemoveFirst) ? FlushDo::kWriteFiles : FlushDo::kDone;
+        if (planted_remove) return FlushDo::kWriteFiles;
+        return planted_manifest ? FlushDo::kSyncFiles : FlushDo::kDone;
       case FlushDo::kDone:
       case FlushDo::kFailed: return what_;
       default: break;
     }
     if (!is_well()) return FlushDo::kRemoveOwn;
     if (what_ == FlushDo::kVerify) return FlushDo::kAgree;
-    if (is_planted(Planted::kManifestFirst)) {
-      if (what_ == FlushDo::kWriteFiles) return FlushDo::kWriteManifest;
-      if (what_ == FlushDo::kSyncRename) return FlushDo::kSyncFiles;
-      if (what_ == FlushDo::kSyncFolder) return FlushDo::kVerify;
-    }
+    if (planted_manifest && what_ == FlushDo::kWriteFiles) return FlushDo::kWriteManifest;
+    if (planted_manifest && what_ == FlushDo::kSyncFolder) return FlushDo::kDone;
     return static_cast<FlushDo>(static_cast<int>(what_) + 1);
-  }
-  static FlushDo after_agreement() {
-    return is_planted(Planted::kRemoveFirst) ? FlushDo::kDone : FlushDo::kRemoveOlder;
   }
 
   SnapshotId id_;

@@ -123,10 +123,7 @@ void Generations::on(const KeepersBegun& event, Instant now) {
   rank_ = event.rank;
   flushed_ = event.flushed;
   grouped_ = true;
-  if (making_ && making_->slot >= 0) drop(making_->slot, "the keepers have begun anew");
-  making_.reset();
-  owed_.reset();
-  stalled_ = false;
+  leave_making("the keepers have begun anew");
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const int number = static_cast<int>(i);
     SnapshotSlot& one = slots_[i];
@@ -305,9 +302,8 @@ void Generations::end_making(Instant now) {
   tell(false, 0);
 }
 
-void Generations::lose_keepers(const std::vector<int>& ranks, const std::string& when) {
-  grouped_ = false;
-  expose("the keeper of " + ranks_text(ranks) + " was lost");
+// What is being made will not be closed by the group that began it.
+void Generations::leave_making(const std::string& why) {
   if (making_ && making_->slot >= 0) {
     SnapshotSlot& one = slot(making_->slot);
     // Its closing op may have ended well at one that is lost, whose trainer goes by that.
@@ -315,12 +311,19 @@ void Generations::lose_keepers(const std::vector<int>& ranks, const std::string&
     if (in_doubt) {
       one.state = SlotState::kDoubt;
     } else {
-      drop(making_->slot, ranks_text(ranks) + " was lost " + when);
+      drop(making_->slot, why);
     }
   }
   making_.reset();
   owed_.reset();
   stalled_ = false;
+}
+
+void Generations::lose_keepers(const std::vector<int>& ranks, const std::string& when) {
+  grouped_ = false;
+  const bool is_anew = ranks.empty();
+  expose(is_anew ? "the keepers begin anew" : "the keeper of " + ranks_text(ranks) + " was lost");
+  leave_making(is_anew ? exposed_ : ranks_text(ranks) + " was lost " + when);
   if (!waiting_) return;
   const std::uint64_t step = std::exchange(waiting_, std::nullopt)->take.step;
   last_take_ = step;

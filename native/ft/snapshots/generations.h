@@ -102,6 +102,7 @@ class Generations {
   void commit(int number, const std::string& reason);
   void drop(int number, const std::string& reason);
   void end_making(Instant now);
+  void leave_making(const std::string& why);
   void lose_keepers(const std::vector<int>& ranks, const std::string& when);
   void let_return(std::uint64_t step, const std::string& why_not);
   void expose(const std::string& why);

@@ -58,6 +58,8 @@ struct ClosingEnded {
   bool all_ok = false;    // the least of what its contributors said
   bool flushing = false;  // one of them has a flush under way
 };
+// Some keepers are lost, or (no ranks) all begin anew. It must come before this keeper reports what
+// it has: from then on nothing is overwritten until the keepers have begun.
 struct KeepersLost {
   std::vector<int> ranks;
 };
