@@ -84,6 +84,15 @@ TEST_CASE("take() waits for a keeper as long as its patience, once, and says wha
   CHECK(keeper.tell(TakeAsked{5, 0}) == "return 5 no; capture 5");
 }
 
+TEST_CASE("a trainer that went on without an answer is not told that it is safe") {
+  Keeper keeper;
+  keeper.make(1);
+  // The keeper was stopped: both come at once.
+  CHECK(keeper.tell(TakeAsked{2, 0}) == "");
+  CHECK(keeper.tell(TakeAsked{3, 0}) == "");
+  CHECK(keeper.close() == "committed 1; return 3 no; capture 3");
+}
+
 TEST_CASE("the newest committed snapshot is never overwritten") {
   Keeper keeper;
   for (std::uint64_t step = 1; step < 9; ++step) {

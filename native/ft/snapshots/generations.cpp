@@ -159,6 +159,8 @@ void Generations::on(const TakeAsked& event, Instant now) {
     owed_ = last_take_ = event.step;
     return;
   }
+  // Its trainer has gone on without an answer if it waits already.
+  if (waiting_) last_take_ = waiting_->take.step;
   waiting_ = {event, now};
 }
 
