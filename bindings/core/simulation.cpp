@@ -8,6 +8,7 @@
 #include "raise.h"
 #include "sim/lanes/lane_simulation.h"
 #include "sim/simulation.h"
+#include "sim/state/state_simulation.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -91,6 +92,42 @@ nb::tuple run_lane_worlds(std::uint64_t first, std::uint64_t count) {
   return nb::make_tuple(frames, violations, hashes);
 }
 
+nb::dict run_state(std::uint64_t seed) {
+  sim::StateVerdict verdict;
+  {
+    const GilReleased released;
+    verdict = sim::simulate_state(sim::make_state_scenario(seed), true);
+  }
+  nb::dict result;
+  result["violation"] = verdict.violation;
+  result["hash"] = verdict.hash;
+  result["events"] = verdict.events;
+  result["commits"] = verdict.commits;
+  result["flushes"] = verdict.flushes;
+  result["restores"] = verdict.restores;
+  result["given_up"] = verdict.given_up;
+  result["seconds"] = std::chrono::duration<double>(verdict.took).count();
+  result["log"] = verdict.log;
+  return result;
+}
+
+// As run_worlds, with the snapshots that were committed in place of ops.
+nb::tuple run_state_worlds(std::uint64_t first, std::uint64_t count) {
+  std::uint64_t commits = 0;
+  std::vector<std::pair<std::uint64_t, std::string>> violations;
+  std::vector<std::uint64_t> hashes;
+  {
+    const GilReleased released;
+    for (std::uint64_t seed = first; seed < first + count; ++seed) {
+      const sim::StateVerdict verdict = sim::simulate_state(sim::make_state_scenario(seed));
+      commits += verdict.commits;
+      hashes.push_back(verdict.hash);
+      if (!verdict.ok()) violations.emplace_back(seed, verdict.violation);
+    }
+  }
+  return nb::make_tuple(commits, violations, hashes);
+}
+
 std::string shrink(const std::string& scenario) {
   const sim::Scenario parsed = value_or_raise(sim::parse_scenario(scenario));
   const GilReleased released;
@@ -112,6 +149,11 @@ void bind_simulation(nb::module_& m) {
       [](std::uint64_t seed) { return sim::to_text(sim::make_lane_scenario(seed)); }, "seed"_a);
   m.def("simulate_lanes", run_lanes, "seed"_a);
   m.def("simulate_many_lanes", run_lane_worlds, "first"_a, "count"_a);
+  m.def(
+      "make_state_scenario",
+      [](std::uint64_t seed) { return sim::to_text(sim::make_state_scenario(seed)); }, "seed"_a);
+  m.def("simulate_state", run_state, "seed"_a);
+  m.def("simulate_many_states", run_state_worlds, "first"_a, "count"_a);
 }
 
 }  // namespace holdfast::bindings

@@ -20,6 +20,7 @@ EXAMPLES = """examples:
                                                 what happens leaves every hash as it is
   holdfast simulate --scenario lost.txt         a world written by hand, or by --print
   holdfast simulate --lanes --count 100000      links of several connections, which break
+  holdfast simulate --state --count 100000      snapshots of jobs that lose keepers, hosts and disks
 """
 _CHUNK = 100
 # Of FNV-1a.
@@ -52,6 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="two ends of one link, whose connections are reset, go mute, and come anew",
     )
+    parser.add_argument(
+        "--state",
+        action="store_true",
+        help="a job that takes snapshots, whose keepers, hosts and disks are lost or damaged",
+    )
     parser.add_argument("--print", action="store_true", help="print the scenario, do not run it")
     parser.add_argument(
         "--shrink", action="store_true", help="of a violation, keep only what it needs"
@@ -76,13 +82,17 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0; 1 when a guarantee was broken.
     """
-    if arguments.lanes and (arguments.scenario or arguments.coordinator or arguments.shrink):
-        print("--lanes goes with --seed, --count, --print, --hashes and --json", file=sys.stderr)
+    own = "--lanes" if arguments.lanes else "--state" if arguments.state else ""
+    both = arguments.lanes and arguments.state
+    if own and (both or arguments.scenario or arguments.coordinator or arguments.shrink):
+        print(f"{own} goes with --seed, --count, --print, --hashes and --json", file=sys.stderr)
         return 2
     if arguments.count > 1:
         return _many(arguments)
     if arguments.lanes:
         return _one_link(arguments)
+    if arguments.state:
+        return _one_job(arguments)
     if arguments.scenario is not None:
         text = arguments.scenario.read_text(encoding="utf-8")
     else:
@@ -125,6 +135,25 @@ def _one_link(arguments: argparse.Namespace) -> int:
     return 1 if verdict["violation"] else 0
 
 
+def _one_job(arguments: argparse.Namespace) -> int:
+    text = _core.make_state_scenario(arguments.seed)
+    if arguments.print:
+        print(text, end="")
+        return 0
+    verdict = _core.simulate_state(arguments.seed)
+    if arguments.json:
+        print(json.dumps({"scenario": text, **verdict}))
+    else:
+        print(text, end="")
+        print(*verdict["log"], sep="\n")
+        print(
+            f"{verdict['seconds'] * 1e3:.3f} ms, {verdict['commits']} snapshots, "
+            f"{verdict['flushes']} flushed, {verdict['restores']} restores: "
+            f"{verdict['violation'] or 'all guarantees kept'}"
+        )
+    return 1 if verdict["violation"] else 0
+
+
 class _Tally:
     """What a range of worlds has come to so far, all up to some seed.
 
@@ -138,9 +167,11 @@ class _Tally:
         self._seed: int = arguments.seed
         self._count: int = arguments.count
         self._kind = " --coordinator" if arguments.coordinator else ""
+        self.unit = "ops"
         if arguments.lanes:
-            self._kind = " --lanes"
-        self.unit = "frames" if arguments.lanes else "ops"
+            self._kind, self.unit = " --lanes", "frames"
+        if arguments.state:
+            self._kind, self.unit = " --state", "snapshots"
         self._out = sys.stderr if arguments.json else sys.stdout
         self._begun = self._told = time.monotonic()
         self.done = self.ops = self.hash = 0
@@ -152,7 +183,7 @@ class _Tally:
         Parameters
         ----------
         ops : int
-            That ended in them; of links, frames that arrived.
+            That ended in them; of links, frames that arrived; of jobs, committed snapshots.
         broken : list of (int, str)
             Seeds and what is wrong.
         hashes : list of int
@@ -208,6 +239,8 @@ def _many(arguments: argparse.Namespace) -> int:
         outside = [arguments.coordinator] * len(sizes)
         if arguments.lanes:
             done = pool.map(_core.simulate_many_lanes, starts, sizes)
+        elif arguments.state:
+            done = pool.map(_core.simulate_many_states, starts, sizes)
         else:
             done = pool.map(_core.simulate_many, starts, sizes, outside)
         for some, broken, hashes in done:

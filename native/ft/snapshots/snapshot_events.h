@@ -47,7 +47,8 @@ struct PartsGathered {
   std::vector<PartTold> told;  // by rank
   std::vector<int> missing;
 };
-// The code's reduce_scatter has ended, and this keeper's parity is in its slot.
+// The code's reduce_scatter has ended, and this keeper's parity is in its slot. It has failed, too,
+// where a tile had other hashes by then than it was captured with: that would be in all parities.
 struct ParityMade {
   std::vector<int> missing;  // whose bodies are not in it
   std::string why;           // it failed here; empty: it did not

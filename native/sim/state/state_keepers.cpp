@@ -15,7 +15,6 @@ constexpr Duration kVotedOut = milliseconds(500);
 
 ft::SnapshotEvent event_of(const KeeperOp& op, SnapshotDo what) {
   const std::vector<int> missing(op.missing.begin(), op.missing.end());
-  if (what == SnapshotDo::kCode) return ft::ParityMade{missing, ""};
   if (what == SnapshotDo::kTell) {
     ft::PartsGathered event{{}, missing};
     for (const auto& share : op.in) event.told.push_back(share ? share->told : ft::PartTold{});
@@ -141,9 +140,13 @@ void StateWorld::join(int seat, const ft::SnapshotAction& action) {
   if (group_.ops.size() <= number) group_.ops.resize(number + 1);
   OpShare share{action.what, action.part, action.ok, action.flushing, {}, action.id};
   if (action.what == SnapshotDo::kCode) {
-    share.body = one.slots.at(static_cast<std::size_t>(action.slot)).body;
+    // A bit that flips between its hash and its coding would be in everybody's parity.
+    const auto slot = static_cast<std::size_t>(action.slot);
+    const SimPart& part = one.slots.at(slot);
+    const std::uint64_t told = one.machine->slots()[slot].parts.at(static_cast<std::size_t>(rank));
+    share.ok = part.body == part.table && table_hash(part.table) == told;
+    share.body = part.body;
     happen(StateMoment::kCoding);
-    if (!one.alive) return;
   }
   if (group_.join(group_.ops[number], rank, std::move(share))) deliver(number);
 }
@@ -177,8 +180,11 @@ void StateWorld::receive(int seat, std::size_t number) {
   const auto& mine = op.in[static_cast<std::size_t>(rank)];
   if (!mine) return;
   const SnapshotDo what = mine->what;
-  if (what == SnapshotDo::kCode) make_parity(seat, op);
-  tell(seat, event_of(op, what));
+  if (what != SnapshotDo::kCode) return tell(seat, event_of(op, what));
+  make_parity(seat, op);
+  const std::vector<int> missing(op.missing.begin(), op.missing.end());
+  const std::string why = mine->ok ? "" : "the body has other hashes than it was captured with";
+  tell(seat, ft::ParityMade{missing, why});
 }
 
 // Of everybody who is in the op, as it was told.
@@ -287,6 +293,7 @@ void StateWorld::resume_keeper(int seat, std::uint32_t incarnation) {
   if (one.incarnation != incarnation || !one.stopped) return;
   log(seat_text(seat) + ": the keeper goes on");
   one.stopped = false;
+  one.resumed_at = now_;
   const int rank = group_.rank_of(seat);
   if (rank >= 0 && group_.lost.contains(rank)) tell(seat, ft::KeepersLost{{rank}});
   std::vector<Action> inbox;

@@ -142,11 +142,13 @@ void StateWorld::returned(int seat, std::uint64_t step, bool is_safe) {
     ledger_.wrong("S4: take() has waited longer than its patience");
   }
   if (is_safe) {
-    const auto is_there = [this](const PartHolder& holder) {
-      const SimKeeper& one_keeper = keeper(holder.place);
-      // The loss may not have been noticed yet.
-      const bool same = one_keeper.alive && one_keeper.incarnation == holder.incarnation;
-      return same || now_ - one_keeper.lost_at < milliseconds(2 * kNoticeHigh);
+    // It may not have noticed yet, even less while it was stopped.
+    const Instant noticed = now_ + Duration(-milliseconds(2 * kNoticeHigh));
+    const bool was_stopped = keeper(seat).resumed_at > noticed;
+    const auto is_there = [&](const PartHolder& holder) {
+      const SimKeeper& other = keeper(holder.place);
+      const bool same = other.alive && other.incarnation == holder.incarnation;
+      return same || was_stopped || other.lost_at > noticed;
     };
     ledger_.promise(life_, one.taken, is_there, "S2: " + seat_text(seat));
   }

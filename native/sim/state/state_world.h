@@ -66,6 +66,7 @@ class StateWorld {
     bool reads = false;    // for a restore
     std::uint32_t incarnation = 0;
     Instant lost_at;
+    Instant resumed_at;
     std::size_t next_op = 0;
     std::optional<ft::Generations> machine;
     std::vector<SimPart> slots;

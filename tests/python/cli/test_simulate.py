@@ -48,6 +48,19 @@ def test_links_of_several_connections_are_worlds_of_their_own():
     assert refused.returncode == 2
 
 
+def test_jobs_with_snapshots_are_worlds_of_their_own():
+    lines = simulate("--state", "--seed", "7", "--count", "300", "--hashes").splitlines()
+    assert [int(line.split()[0]) for line in lines[:-1]] == list(range(7, 307))
+    assert lines[-1].startswith("300 worlds, 0 violations, ")
+    assert " snapshots, " in lines[-1]
+    alone = json.loads(simulate("--state", "--seed", "8", "--json"))
+    assert lines[1] == f"8 {alone['hash']:016x}"
+    assert alone["commits"] > 0
+    assert "patience" in simulate("--state", "--seed", "8", "--print")
+    refused = subprocess.run([*SIMULATE, "--state", "--lanes"], capture_output=True)
+    assert refused.returncode == 2
+
+
 # A shell ignores ctrl-C for what it has put into the background, this test perhaps among it.
 HEARS_CTRL_C = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
