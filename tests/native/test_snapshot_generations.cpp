@@ -87,10 +87,13 @@ TEST_CASE("take() waits for a keeper as long as its patience, once, and says wha
 TEST_CASE("a trainer that went on without an answer is not told that it is safe") {
   Keeper keeper;
   keeper.make(1);
+  keeper.close();
+  keeper.make(2);
   // The keeper was stopped: both come at once.
-  CHECK(keeper.tell(TakeAsked{2, 0}) == "");
   CHECK(keeper.tell(TakeAsked{3, 0}) == "");
-  CHECK(keeper.close() == "committed 1; return 3 no; capture 3");
+  CHECK(keeper.tell(TakeAsked{4, 0}) == "");
+  CHECK(keeper.close() == "committed 2; exposed; return 4 no; capture 4");
+  CHECK(keeper.machine.exposed() == "step 3 was not taken in time");
 }
 
 TEST_CASE("the newest committed snapshot is never overwritten") {

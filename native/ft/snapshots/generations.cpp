@@ -109,11 +109,11 @@ bool Generations::guards_last_take() const {
   return grouped_ && last_take_ && newest && newest->epoch == epoch_ && newest->step >= *last_take_;
 }
 
-void Generations::let_return(std::uint64_t step, const std::string& why_not) {
+void Generations::let_return(std::uint64_t step, bool is_safe) {
   SnapshotAction& action = act(SnapshotDo::kReturn);
   action.id = {epoch_, step};
-  action.ok = why_not.empty();
-  action.reason = why_not;
+  action.ok = is_safe;
+  if (!is_safe) action.reason = exposed_;
 }
 
 void Generations::on(const KeepersBegun& event, Instant now) {
@@ -146,16 +146,16 @@ void Generations::on(const TakeAsked& event, Instant now) {
   reached_ = std::max(reached_, event.step);
   if (!grouped_) {
     last_take_ = event.step;
-    return let_return(event.step, exposed_);
+    return let_return(event.step, false);
   }
   if (!making_) return begin(event, now);
   if (is_planted(Planted::kReturnEarly)) {
-    let_return(event.step, "");
+    let_return(event.step, true);
     owed_ = last_take_ = event.step;
     return;
   }
   if (stalled_) {
-    let_return(event.step, exposed_);
+    let_return(event.step, false);
     owed_ = last_take_ = event.step;
     return;
   }
@@ -165,9 +165,12 @@ void Generations::on(const TakeAsked& event, Instant now) {
 }
 
 void Generations::begin(const TakeAsked& take, Instant) {
-  const bool guards = guards_last_take();
-  if (guards) expose("");
-  let_return(take.step, guards ? "" : exposed_);
+  const bool is_safe = guards_last_take();
+  if (is_safe) expose("");
+  if (!is_safe && exposed_.empty()) {
+    expose("step " + std::to_string(last_take_.value_or(0)) + " was not taken in time");
+  }
+  let_return(take.step, is_safe);
   last_take_ = take.step;
   owed_.reset();
   std::string why = "no memory is free";
@@ -329,7 +332,7 @@ void Generations::lose_keepers(const std::vector<int>& ranks, const std::string&
   if (!waiting_) return;
   const std::uint64_t step = std::exchange(waiting_, std::nullopt)->take.step;
   last_take_ = step;
-  let_return(step, exposed_);
+  let_return(step, false);
 }
 
 void Generations::on(const KeepersLost& event, Instant) {
@@ -386,7 +389,7 @@ void Generations::on(const TimePassed&, Instant now) {
   expose("the snapshot before step " + std::to_string(step) + " was not committed in time");
   stalled_ = true;
   owed_ = last_take_ = step;
-  let_return(step, exposed_);
+  let_return(step, false);
 }
 
 }  // namespace holdfast::ft

@@ -104,7 +104,7 @@ class Generations {
   void end_making(Instant now);
   void leave_making(const std::string& why);
   void lose_keepers(const std::vector<int>& ranks, const std::string& when);
-  void let_return(std::uint64_t step, const std::string& why_not);
+  void let_return(std::uint64_t step, bool is_safe);
   void expose(const std::string& why);
   void flush(int number, const std::string& reason);
   bool guards_last_take() const;

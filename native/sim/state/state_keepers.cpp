@@ -222,24 +222,36 @@ void StateWorld::make_parity(int seat, const KeeperOp& op) {
   }
 }
 
-// When the first one commits, all parts are in place.
+bool StateWorld::has_whole(const PartHolder& holder, const ft::SnapshotId& id) {
+  const SimKeeper& one = keeper(holder.place);
+  const auto part = std::find_if(one.slots.begin(), one.slots.end(),
+                                 [&](const SimPart& any) { return any.id == id; });
+  if (part == one.slots.end() || !part->has_body) return false;
+  if (part->rows.size() != static_cast<std::size_t>(part->parity)) return false;
+  for (const auto& row : part->rows) {
+    for (const SimParity& tile : row) {
+      if (tile.columns.empty()) return false;
+    }
+  }
+  return true;
+}
+
+// When the first one commits, all parts are in place. What was settled afterwards may lack some.
 void StateWorld::check_committed(int seat, const ft::SnapshotId& id) {
   const KeeperGroup& made_by = past_.at(id.epoch);
-  const bool is_first = !ledger_.is_committed(id) && id.epoch == group_.epoch;
+  const bool is_settled = id.epoch != group_.epoch;
+  verdict_.doubts += is_settled ? 1 : 0;
+  const bool is_first = !ledger_.is_committed(id);
   ledger_.commit(id, made_by.codes, made_by.keepers);
-  if (id.epoch != group_.epoch) ++verdict_.doubts;
   if (!is_first) return;
   for (const PartHolder& holder : made_by.keepers) {
     const SimKeeper& one = keeper(holder.place);
-    if (!one.alive || one.incarnation != holder.incarnation) continue;
-    const auto part = std::find_if(one.slots.begin(), one.slots.end(),
-                                   [&](const SimPart& any) { return any.id == id; });
-    bool is_whole = part != one.slots.end() && part->has_body &&
-                    part->rows.size() == static_cast<std::size_t>(part->parity);
-    for (std::size_t row = 0; is_whole && row < part->rows.size(); ++row) {
-      for (const SimParity& tile : part->rows[row]) is_whole = is_whole && !tile.columns.empty();
+    const bool is_lost = !one.alive || one.incarnation != holder.incarnation;
+    if (is_lost || has_whole(holder, id)) continue;
+    if (is_settled) {
+      ledger_.damage(id, holder);
+      continue;
     }
-    if (is_whole) continue;
     ledger_.wrong(seat_text(seat) + " commits " + to_text(id) + ", of which " +
                   seat_text(holder.place) + " has not all");
   }

@@ -113,6 +113,7 @@ class StateWorld {
   void stop_keeper(int seat, Duration lasts);
   void resume_keeper(int seat, std::uint32_t incarnation);
   void lose_member(int seat);
+  bool has_whole(const PartHolder& holder, const ft::SnapshotId& id);
   void check_committed(int seat, const ft::SnapshotId& id);
 
   // Flushes (state_flush.cpp).

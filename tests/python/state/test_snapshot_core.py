@@ -48,8 +48,8 @@ def test_a_keeper_commits_when_all_have_closed():
     assert keeper.standing()["next_at"] == pytest.approx(5.4)
     assert done(keeper.closed([], True, False, 0.5)) == [
         "committed",
-        "flush",
         "protected",
+        "flush",
         "return",
         "capture",
     ]
