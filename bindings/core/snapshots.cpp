@@ -320,13 +320,15 @@ nb::dict dict_of(const ft::RankSource& source) {
 
 using LiveRow = std::tuple<int, IdPair, int, std::vector<int>>;
 
-nb::dict choose(const nb::list& parts, const std::vector<LiveRow>& live, std::uint64_t reached) {
+nb::dict choose(const nb::list& parts, const std::vector<LiveRow>& live, std::uint64_t reached,
+                const std::vector<IdPair>& refused) {
   ft::RestoreReports reports;
   for (const nb::handle one : parts) reports.parts.push_back(part_of(nb::cast<nb::dict>(one)));
   for (const auto& [holder, id, ranks, covers] : live) {
     reports.live.push_back({holder, id_of(id), ranks, covers});
   }
   reports.reached = reached;
+  for (const IdPair& id : refused) reports.refused.push_back(id_of(id));
   const ft::RestoreChoice choice = value_or_raise(ft::choose_snapshot(reports));
   nb::list sources;
   for (const ft::RankSource& source : choice.sources) sources.append(dict_of(source));
@@ -360,7 +362,8 @@ void bind_snapshots(nb::module_& m) {
       },
       "id"_a, "parts"_a);
   bind_generations(m);
-  m.def("choose_snapshot", choose, "parts"_a, "live"_a, "reached"_a);
+  m.def("choose_snapshot", choose, "parts"_a, "live"_a, "reached"_a,
+        "refused"_a = std::vector<IdPair>{});
   nb::class_<ft::FlushOrder>(m, "FlushOrder")
       .def(
           "__init__",
@@ -368,7 +371,6 @@ void bind_snapshots(nb::module_& m) {
           "id"_a)
       .def_prop_ro("what",
                    [](const ft::FlushOrder& self) { return ft::flush_do_name(self.what()); })
-      .def_prop_ro("well", &ft::FlushOrder::is_well)
       .def_prop_ro("why", &ft::FlushOrder::why)
       .def(
           "done",

@@ -200,6 +200,16 @@ TEST_CASE("where there was no snapshot all begin anew") {
   CHECK(choice.steps_lost == 1);
 }
 
+TEST_CASE("what a restore has refused is not chosen again") {
+  auto reports = all_have({{1, 7}, {1, 8}});
+  reports.refused = {{1, 8}};
+  const auto choice = choose_snapshot(reports).value();
+  CHECK(choice.id == SnapshotId{1, 7});
+  CHECK(choice.steps_lost == 1);
+  reports.refused.push_back({1, 7});
+  CHECK(!choose_snapshot(reports).is_ok());
+}
+
 TEST_CASE("a report that makes no sense is none") {
   auto reports = all_have({{1, 8}});
   reports.parts[0].rank = 9;

@@ -35,10 +35,12 @@ bool is_sound(const PartReport& part) {
 }
 
 // The newest first; of one id, what is known to be committed, and what more reports are of.
-std::vector<SnapshotCandidate> candidates(const std::vector<PartReport>& parts) {
+std::vector<SnapshotCandidate> candidates(const RestoreReports& reports) {
   std::map<std::pair<SnapshotId, std::vector<std::uint64_t>>, SnapshotCandidate> found;
-  for (const PartReport& part : parts) {
-    if (!is_sound(part)) continue;
+  const auto& refused = reports.refused;
+  for (const PartReport& part : reports.parts) {
+    const bool is_refused = std::find(refused.begin(), refused.end(), part.id) != refused.end();
+    if (is_refused || !is_sound(part)) continue;
     SnapshotCandidate& one = found[{part.id, part.parts}];
     one.id = part.id;
     one.parts = part.parts;
@@ -183,9 +185,9 @@ Result<RestoreChoice> choose_snapshot(const RestoreReports& reports) {
     return choice;
   };
   const auto live = choose_live(reports.live);
-  const auto all = candidates(reports.parts);
+  const auto all = candidates(reports);
   if (live && (all.empty() || live->id >= all.front().id)) return with_loss(*live);
-  if (all.empty()) {
+  if (all.empty() && reports.refused.empty()) {
     RestoreChoice fresh;
     fresh.fresh = true;
     fresh.reason = "no snapshot has been committed, and none is in storage";

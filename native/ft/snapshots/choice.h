@@ -53,6 +53,8 @@ struct RestoreReports {
   std::vector<PartReport> parts;
   std::vector<LiveReport> live;
   std::uint64_t reached = 0;  // the last step that any trainer has taken
+  // What a restore has found to decode to other bytes than were agreed.
+  std::vector<SnapshotId> refused;
 };
 
 enum class SourceKind : std::uint8_t { kLive, kKeeper, kDecode, kStorage };

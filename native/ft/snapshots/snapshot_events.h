@@ -47,8 +47,10 @@ struct PartsGathered {
   std::vector<PartTold> told;  // by rank
   std::vector<int> missing;
 };
-// The code's reduce_scatter has ended, and this keeper's parity is in its slot. It has failed, too,
-// where a tile had other hashes by then than it was captured with: that would be in all parities.
+// The code's reduce_scatter has ended, and this keeper's parity is in its slot. It has failed where
+// anybody's tile had other hashes by then than it was captured with, which all who hold parity must
+// know from the op itself: whoever saw it may be lost before the closing op, and the others would
+// keep a parity of wrong bytes as if it were good.
 struct ParityMade {
   std::vector<int> missing;  // whose bodies are not in it
   std::string why;           // it failed here; empty: it did not

@@ -140,7 +140,8 @@ void StateWorld::join(int seat, const ft::SnapshotAction& action) {
   if (group_.ops.size() <= number) group_.ops.resize(number + 1);
   OpShare share{action.what, action.part, action.ok, action.flushing, {}, action.id};
   if (action.what == SnapshotDo::kCode) {
-    // A bit that flips between its hash and its coding would be in everybody's parity.
+    // A bit that flips between its hash and its coding would be in everybody's parity, and must be
+    // known to all who hold one: whoever saw it may be lost before the closing op.
     const auto slot = static_cast<std::size_t>(action.slot);
     const SimPart& part = one.slots.at(slot);
     const std::uint64_t told = one.machine->slots()[slot].parts.at(static_cast<std::size_t>(rank));
@@ -183,7 +184,10 @@ void StateWorld::receive(int seat, std::size_t number) {
   if (what != SnapshotDo::kCode) return tell(seat, event_of(op, what));
   make_parity(seat, op);
   const std::vector<int> missing(op.missing.begin(), op.missing.end());
-  const std::string why = mine->ok ? "" : "the body has other hashes than it was captured with";
+  std::string why;
+  for (const auto& share : op.in) {
+    if (share && !share->ok) why = "a body has other hashes than it was captured with";
+  }
   tell(seat, ft::ParityMade{missing, why});
 }
 

@@ -91,6 +91,8 @@ def test_a_choice_names_sources_and_what_is_lost():
     live = _core.choose_snapshot([report(0)], [(0, (1, 9), 2, [0, 1])], 9)
     assert live["id"] == (1, 9)
     assert _core.choose_snapshot([], [], 0)["fresh"]
+    with pytest.raises(PeerLost):
+        _core.choose_snapshot([report(0)], [], 9, refused=[(1, 8)])
     with pytest.raises(KeyError, match="rows is missing"):
         _core.choose_snapshot([{k: v for k, v in report(0).items() if k != "rows"}], [], 0)
 
@@ -105,6 +107,5 @@ def test_a_flush_ends_in_its_order():
     full = _core.FlushOrder((1, 8))
     assert full.done("no room") == "remove_own"
     assert full.done() == "agree"
-    assert not full.well
     assert full.done() == "failed"
     assert full.why == "no room"
