@@ -163,6 +163,14 @@ TEST_CASE("a keeper that is lost before the coding costs the snapshot") {
   CHECK(keeper.tell(TakeAsked{2, 0}) == "return 2 no");
 }
 
+TEST_CASE("an op of another group is no snapshot") {
+  Keeper keeper;
+  keeper.tell(TakeAsked{1, 0});
+  keeper.tell(BodyCaptured{1, 10});
+  CHECK(keeper.tell(PartsGathered{{{1, true, 0, 10}}, {}}) == "exposed; dropped 1");
+  CHECK(keeper.machine.exposed() == "the keepers begin anew");
+}
+
 TEST_CASE("a parity that lacks somebody is not closed as whole") {
   Keeper keeper;
   keeper.tell(TakeAsked{1, 0});

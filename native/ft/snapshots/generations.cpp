@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "base/check.h"
 #include "base/planted.h"
 
 namespace holdfast::ft {
@@ -211,8 +210,8 @@ void Generations::on(const CaptureFailed& event, Instant) {
 
 void Generations::on(const PartsGathered& event, Instant now) {
   if (!making_ || making_->stage != MakingStage::kTelling) return;
-  if (!event.missing.empty()) return lose_keepers(event.missing, "while captured");
-  CHECK(event.told.size() == static_cast<std::size_t>(ranks_));
+  const bool is_ours = event.told.size() == static_cast<std::size_t>(ranks_);
+  if (!event.missing.empty() || !is_ours) return lose_keepers(event.missing, "while captured");
   std::uint64_t newest = 0;
   std::uint64_t oldest = UINT64_MAX;
   std::vector<int> unwell;

@@ -12,7 +12,7 @@
 namespace holdfast::ft {
 
 // The keepers have a group, anew. `settled` is what their choice found that all can have, `flushed`
-// the newest that storage has; both are the same for all.
+// the newest that storage has; both are the same for all. An epoch that is not newer is ignored.
 struct KeepersBegun {
   std::uint32_t epoch = 0;
   int rank = 0;
