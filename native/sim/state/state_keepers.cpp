@@ -226,12 +226,15 @@ void StateWorld::make_parity(int seat, const KeeperOp& op) {
   }
 }
 
+// Whether the keeper has all of its part, and will say so.
 bool StateWorld::has_whole(const PartHolder& holder, const ft::SnapshotId& id) {
   const SimKeeper& one = keeper(holder.place);
   const auto part = std::find_if(one.slots.begin(), one.slots.end(),
                                  [&](const SimPart& any) { return any.id == id; });
   if (part == one.slots.end() || !part->has_body) return false;
   if (part->rows.size() != static_cast<std::size_t>(part->parity)) return false;
+  const auto number = static_cast<std::size_t>(part - one.slots.begin());
+  if (one.machine->slots()[number].state < ft::SlotState::kCoded) return false;
   for (const auto& row : part->rows) {
     for (const SimParity& tile : row) {
       if (tile.columns.empty()) return false;

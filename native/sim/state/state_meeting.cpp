@@ -61,18 +61,21 @@ void StateWorld::meet() {
   const std::vector<int> lost(group_.lost.begin(), group_.lost.end());
   // From here on nobody overwrites what it reports.
   for (const int seat : world_) tell(seat, ft::KeepersLost{lost});
-  const auto chosen = ft::choose_snapshot(reports(true, !training_));
+  ft::RestoreReports all = reports(true, !training_);
+  // What the keepers settle on is a snapshot, also where the living need none.
+  auto chosen = ft::choose_snapshot(all);
   std::optional<ft::SnapshotId> settled;
   if (chosen.is_ok() && !chosen.value().fresh) settled = chosen.value().id;
-  const auto keeper_reports = [this](const PartHolder& holder) {
-    const bool meets = std::find(world_.begin(), world_.end(), holder.place) != world_.end();
-    return meets && keeper(holder.place).incarnation == holder.incarnation;
-  };
-  const auto disk_is_there = [this](const PartHolder& disk) {
-    if (disk.place < 0 || host(disk.place).disk_incarnation != disk.incarnation) return false;
-    return scenario_.shared || is_in_world(disk.place);
-  };
-  ledger_.choose(settled, keeper_reports, disk_is_there, !training_);
+  check_choice(settled);
+  if (!training_ && scenario_.replicas) {
+    all.live = live_reports();
+    chosen = ft::choose_snapshot(all);
+    for (const ft::LiveReport& one : all.live) {
+      ledger_.begin(one.id, life_);
+      const bool goes_back = !chosen.is_ok() || chosen.value().id < one.id;
+      if (goes_back) ledger_.wrong(seat_text(one.holder) + " lives, and all go back");
+    }
+  }
   if (!chosen.is_ok() && !training_) {
     log("all are told: " + chosen.status().message());
     verdict_.given_up = chosen.status().message();
@@ -85,6 +88,32 @@ void StateWorld::meet() {
   restore_ = RestoreRun{chosen.value(), {}};
   const std::uint32_t epoch = group_.epoch;
   schedule(drawn(10, 20), [this, epoch] { start_restore(epoch); });
+}
+
+void StateWorld::check_choice(const std::optional<ft::SnapshotId>& settled) {
+  const auto keeper_reports = [this](const PartHolder& holder) {
+    const bool meets = std::find(world_.begin(), world_.end(), holder.place) != world_.end();
+    return meets && keeper(holder.place).incarnation == holder.incarnation;
+  };
+  const auto disk_is_there = [this](const PartHolder& disk) {
+    if (disk.place < 0 || host(disk.place).disk_incarnation != disk.incarnation) return false;
+    return scenario_.shared || is_in_world(disk.place);
+  };
+  ledger_.choose(settled, keeper_reports, disk_is_there, !training_);
+}
+
+// Trainers that stand at a step boundary, with the state of all.
+std::vector<ft::LiveReport> StateWorld::live_reports() {
+  std::vector<ft::LiveReport> live;
+  for (const int seat : world_) {
+    if (!trainer(seat).alive || !trainer(seat).has_state) continue;
+    ft::LiveReport& one = live.emplace_back();
+    one.holder = seat;
+    one.id = {group_.epoch, trainer(seat).step};
+    one.ranks = group_.size();
+    for (int rank = 0; rank < one.ranks; ++rank) one.covers.push_back(rank);
+  }
+  return live;
 }
 
 bool StateWorld::is_in_world(int number) const {

@@ -30,7 +30,8 @@ void StateWorld::restore_rank(std::uint32_t epoch, std::size_t rank) {
   const ft::RestoreChoice& choice = restore_->choice;
   const ft::RankSource& source = choice.sources[rank];
   auto body = fetch(source);
-  const bool is_agreed = body && table_hash(*body) == choice.parts[rank];
+  const bool is_live = source.kind == ft::SourceKind::kLive;
+  const bool is_agreed = body && (is_live || table_hash(*body) == choice.parts[rank]);
   const bool is_planted_trust = is_planted(Planted::kAnyHashes) || is_planted(Planted::kMixSteps);
   const bool is_right = is_agreed || (body && is_planted_trust);
   log("restores rank " + std::to_string(rank) + " by " + source_kind_name(source.kind) +
@@ -64,7 +65,20 @@ std::optional<SimPart> StateWorld::held_part(const ft::SnapshotId& id, int rank,
   return std::nullopt;
 }
 
+// Whoever lives is not beyond the step, since nobody trains meanwhile.
+std::optional<std::vector<SimTile>> StateWorld::live_body(const ft::RankSource& source) {
+  const SimTrainer& from = trainer(source.holder);
+  if (!from.alive || !from.has_state || from.step != source.id.step) return std::nullopt;
+  const int ranks = static_cast<int>(restore_->choice.sources.size());
+  std::vector<SimTile> body;
+  for (const int shard : shards_of(source.rank, ranks, scenario_.shards)) {
+    body.push_back(true_tile(life_, from.step, shard));
+  }
+  return body;
+}
+
 std::optional<std::vector<SimTile>> StateWorld::fetch(const ft::RankSource& source) {
+  if (source.kind == ft::SourceKind::kLive) return live_body(source);
   const auto& agreed = restore_->choice.parts;
   const auto place =
       source.kind == ft::SourceKind::kStorage ? ft::PartPlace::kStorage : ft::PartPlace::kMemory;
@@ -139,7 +153,7 @@ void StateWorld::end_restore() {
   }
   const ft::RestoreChoice choice = restore_->choice;
   if (!choice.fresh) {
-    const int ranks = static_cast<int>(choice.parts.size());
+    const int ranks = static_cast<int>(choice.sources.size());
     std::vector<SimTile> tiles(static_cast<std::size_t>(scenario_.shards), kTorn);
     for (int rank = 0; rank < ranks; ++rank) {
       const auto mine = shards_of(rank, ranks, scenario_.shards);
@@ -159,6 +173,7 @@ void StateWorld::end_restore() {
     SimTrainer& one = trainer(seat);
     one.step = one.taken = choice.id.step;
     one.taking = one.entered = false;
+    one.has_state = true;
   }
   if (choice.id.step >= scenario_.steps) return;
   for (const int seat : world_) enter(seat);

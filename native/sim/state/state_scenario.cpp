@@ -70,6 +70,7 @@ StateScenario make_state_scenario(std::uint64_t seed) {
   for (auto left = random.below(6); left > 0; --left) {
     s.faults.push_back(draw_state_fault(random, s));
   }
+  s.replicas = random.chance(15);
   return s;
 }
 
@@ -84,6 +85,7 @@ std::string to_text(const StateScenario& s) {
   if (s.flush_every == 0) out << "flush after crashes";
   out << (s.shared ? " to one storage of all\n" : " to local disks\n") << "shards " << s.shards
       << "\n";
+  if (s.replicas) out << "every rank has all of the state\n";
   if (s.failing > 0) out << s.failing << " % of captures fail\n";
   for (const StateFault& f : s.faults) {
     out << state_fault_name(f.kind) << " from " << ms(f.at) << ", " << state_moment_name(f.moment)

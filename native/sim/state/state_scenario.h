@@ -63,7 +63,8 @@ struct StateScenario {
   int shards = 4;       // of the global state
   Duration step{};
   Duration patience{};
-  int failing = 0;  // captures that fail, in percent
+  int failing = 0;        // captures that fail, in percent
+  bool replicas = false;  // every trainer has all of the state
   std::vector<StateFault> faults;
 };
 

@@ -160,7 +160,7 @@ void StateWorld::kill_trainer(int seat) {
   SimTrainer& one = trainer(seat);
   if (!one.alive) return;
   log(seat_text(seat) + ": the trainer is killed");
-  one.alive = false;
+  one.alive = one.has_state = false;
   ++one.incarnation;
   one.taking = one.entered = false;
   schedule(drawn(kNoticeLow, kNoticeHigh), [this] { stop_training(); });

@@ -47,6 +47,7 @@ class StateWorld {
   };
   struct SimTrainer {
     bool alive = true;
+    bool has_state = false;  // it has not begun anew since
     std::uint32_t incarnation = 0;
     std::uint64_t step = 0;  // the last that it has finished
     std::uint64_t taken = 0;
@@ -134,9 +135,12 @@ class StateWorld {
   void replace_lost();
   bool is_in_world(int number) const;
   ft::RestoreReports reports(bool memory, bool storage);
+  std::vector<ft::LiveReport> live_reports();
+  void check_choice(const std::optional<ft::SnapshotId>& settled);
   void begin_group(const std::optional<ft::SnapshotId>& settled);
   void start_restore(std::uint32_t epoch);
   void restore_rank(std::uint32_t epoch, std::size_t rank);
+  std::optional<std::vector<SimTile>> live_body(const ft::RankSource& source);
   std::optional<std::vector<SimTile>> fetch(const ft::RankSource& source);
   std::optional<SimPart> held_part(const ft::SnapshotId& id, int rank, int holder,
                                    ft::PartPlace place);
