@@ -37,10 +37,13 @@ class Overlapped(Trainer):
         self._averages = False
 
     def _sends(self, fragment: int, local: torch.Tensor) -> torch.Tensor:
-        progress = self._own[f"start/{fragment}"] - local
+        progress = self._progress(fragment, self._outer(fragment), local)
         if bool(torch.isfinite(progress).all()):
             self._sent[fragment] = progress.clone()
         return progress
+
+    def _progress(self, fragment: int, outer: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
+        return self._own[f"start/{fragment}"] - local
 
     def _begin_mean(
         self, fragment: int, sent: torch.Tensor, share: mean.Share
@@ -58,10 +61,12 @@ class Overlapped(Trainer):
             flat = self._flats[fragment]
             flat.write(flat.read().sub_(sent))
 
-    def _put(self, fragment: int) -> None:
+    def _is_in(self, fragment: int) -> None:
         self._sent.pop(fragment, None)
+
+    def _put(self, fragment: int, outer: torch.Tensor) -> None:
         flat, start = self._flats[fragment], self._own[f"start/{fragment}"]
-        new = flat.rounded(self._outer(fragment))
+        new = flat.rounded(outer)
         flat.write(flat.read().add_(new - start))
         start.copy_(new)
 
@@ -114,6 +119,8 @@ class AsyncDiLoCo(Overlapped):
         Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
+    grace_s : float, optional
+        Seconds by which a member may be late before it is stood in for; see `Trainer`.
 
     Raises
     ------
@@ -143,6 +150,7 @@ class AsyncDiLoCo(Overlapped):
         global_batch: int | None = None,
         pace: bool = False,
         inner_state: InnerState = "fresh",
+        grace_s: float | None = None,
     ) -> None:
         require(mode in ("eager", "delayed"), "mode", mode, "'eager' or 'delayed'")
         chosen = outer or OuterNesterov()
@@ -157,7 +165,16 @@ class AsyncDiLoCo(Overlapped):
                 )
             self._own_steps = chosen
         super().__init__(
-            model, inner, group, rounds, chosen, codec, global_batch, pace, inner_state
+            model,
+            inner,
+            group,
+            rounds,
+            chosen,
+            codec,
+            global_batch,
+            pace,
+            inner_state,
+            grace_s,
         )
         for fragment, flat in enumerate(self._flats):
             for name, count in self._own_state(flat.count).items():

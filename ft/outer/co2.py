@@ -66,6 +66,8 @@ class CO2(Overlapped):
         Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
+    grace_s : float, optional
+        Seconds by which a member may be late before it is stood in for; see `Trainer`.
 
     Raises
     ------
@@ -97,12 +99,22 @@ class CO2(Overlapped):
         global_batch: int | None = None,
         pace: bool = False,
         inner_state: InnerState = "fresh",
+        grace_s: float | None = None,
     ) -> None:
         require(clip is None or clip > 0, "clip", clip, "above 0, or None")
         rounds = overlapped_rounds(self.method, model, inner_steps, fragments, delay)
         self._step = OuterSGD(rate, momentum)
         super().__init__(
-            model, inner, group, rounds, self._step, codec, global_batch, pace, inner_state
+            model,
+            inner,
+            group,
+            rounds,
+            self._step,
+            codec,
+            global_batch,
+            pace,
+            inner_state,
+            grace_s,
         )
         self._penalty = penalty
         self._clip = clip

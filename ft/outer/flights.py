@@ -13,6 +13,7 @@ import torch
 
 from holdfast.errors import HoldfastError
 from holdfast.ft.outer import checkpoint, mean, shared
+from holdfast.ft.outer.late import Carried, Meeting
 
 
 class Flight(NamedTuple):
@@ -21,6 +22,10 @@ class Flight(NamedTuple):
     under_way: mean.MeanUnderWay
     weight: float
     """This member's samples in it; they go back to it when it fails."""
+    carried: Carried | None = None
+    """Its late progress in it; so does that."""
+    meeting: Meeting | None = None
+    """What says who is late."""
 
 
 class Failed(NamedTuple):

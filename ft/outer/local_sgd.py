@@ -37,6 +37,8 @@ class LocalSGD(Trainer):
         Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
+    grace_s : float, optional
+        Seconds by which a member may be late before it is stood in for; see `Trainer`.
 
     Raises
     ------
@@ -62,8 +64,18 @@ class LocalSGD(Trainer):
         global_batch: int | None = None,
         pace: bool = False,
         inner_state: InnerState = "fresh",
+        grace_s: float | None = None,
     ) -> None:
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
         super().__init__(
-            model, inner, group, rounds, OuterSGD(), codec, global_batch, pace, inner_state
+            model,
+            inner,
+            group,
+            rounds,
+            OuterSGD(),
+            codec,
+            global_batch,
+            pace,
+            inner_state,
+            grace_s,
         )

@@ -24,15 +24,24 @@ class Pace:
     Parameters
     ----------
     is_on : bool
-        Whether they are measured at all.
+        Whether shares go by them.
     device : torch.device
         What computes.
     clock : callable
         Returns seconds.
+    is_told : bool
+        Whether they are measured where shares do not go by them.
     """
 
-    def __init__(self, is_on: bool, device: torch.device, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self,
+        is_on: bool,
+        device: torch.device,
+        clock: Clock = time.perf_counter,
+        is_told: bool = False,
+    ) -> None:
         self.is_on = is_on
+        self._is_told = is_on or is_told
         self.clock = clock
         self._device = device
         self._mark = clock()
@@ -48,6 +57,10 @@ class Pace:
         """Count from here: what was before was not computation."""
         self._mark = self.clock()
 
+    def waited(self, seconds: float) -> None:
+        """Leave out some seconds that were not computation."""
+        self._mark += seconds
+
     def computed(self, units: float, is_waiting: bool) -> None:
         """Count what has been computed since.
 
@@ -58,25 +71,31 @@ class Pace:
         is_waiting : bool
             Whether the device is waited for now, as what follows does anyway.
         """
-        if not self.is_on:
+        if not self._is_told:
             return
         if is_waiting and self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         self._spent += self.clock() - self._mark
         self._done += units
 
-    def begin(self, exchange: Exchange) -> None:
+    def begin(self, exchange: Exchange, is_late: bool = False) -> None:
         """Tell everybody what this member's units of the round have cost; collective.
 
         Parameters
         ----------
         exchange : Exchange
             Over the members.
+        is_late : bool
+            Whether the member computes still: a unit has cost no less than it would if it were
+            done now.
         """
-        if not self.is_on:
+        if not self._is_told:
             return
-        cost = self._spent / self._done if self._done else 0.0
-        self._spent = self._done = 0.0
+        if is_late:
+            cost = (self._spent + self.clock() - self._mark) / (self._done + 1)
+        else:
+            cost = self._spent / self._done if self._done else 0.0
+            self._spent = self._done = 0.0
         # Bits as integers, which no codec touches.
         own = torch.tensor([cost], dtype=torch.float64).view(torch.int64).to(self._device)
         rows = torch.zeros(exchange.size, 1, dtype=torch.int64, device=self._device)
@@ -111,6 +130,16 @@ class Pace:
             for known in (self._costs, self._heard or {}):
                 known.pop(rank, None)
 
+    def fastest(self, members: Sequence[int]) -> float | None:
+        """Return the seconds of a unit of the fastest member; None while nobody has told any.
+
+        Parameters
+        ----------
+        members : sequence of int
+            Their ranks.
+        """
+        return min((self._costs[one] for one in members if one in self._costs), default=None)
+
     def part(self, rank: int, members: Sequence[int]) -> float:
         """Return how much of what the fastest member does another can do meanwhile: 0 to 1.
 
@@ -133,6 +162,6 @@ class Pace:
         members : sequence of int
             Their ranks.
         """
-        if any(rank not in self._costs for rank in members):
+        if not self.is_on or any(rank not in self._costs for rank in members):
             return [1.0] * len(members)
         return [1.0 / self._costs[rank] for rank in members]

@@ -24,6 +24,8 @@ class OuterStep(NamedTuple):
     """What progress travels as now: what the exchange that began last does."""
     why: str = ""
     """Where the trainer has chosen it from a list, why."""
+    late: tuple[int, ...] = ()
+    """Ranks that were stood in for: of their weight is only what came from rounds before."""
 
 
 def warn_of(ranks: Sequence[int], method: str, step: int) -> None:

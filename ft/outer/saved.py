@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -27,6 +28,10 @@ class Saved(Walk):
     def _deal_anew(self) -> None:
         """Have a share of the rest of the round as the members are now."""
 
+    @abstractmethod
+    def _by_hand(self, is_back: bool = True) -> AbstractContextManager[None]:
+        """Keep a stand-in away, and have the member come back where it was late."""
+
     @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
         """Return this member's state, by reference; loading it goes on with the same bits.
@@ -35,15 +40,16 @@ class Saved(Walk):
         waited for, and is part of the state until the table says that it is mixed in. ``shared`` is
         the same on all members, ``own`` has this one's part, by rank.
         """
-        self._settle()
-        exchange = self._seat.exchange
-        return {
-            "settings": self.settings(),
-            "members": [*exchange.members],
-            "shared": dict(self.shared),
-            "own": {str(exchange.rank): dict(self._own)},
-            "flights": self._flights.state(),
-        }
+        with self._by_hand():
+            self._settle()
+            exchange = self._seat.exchange
+            return {
+                "settings": self.settings(),
+                "members": [*exchange.members],
+                "shared": dict(self.shared),
+                "own": {str(exchange.rank): dict(self._own)},
+                "flights": self._flights.state(),
+            }
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -64,7 +70,12 @@ class Saved(Walk):
             For the state of another method, of other rounds or of another model, and when the part
             of a rank is missing.
         """
+        with self._by_hand(is_back=False):
+            self._load(state)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
         checkpoint.refuse_other(state, self.settings())
+        self._absence.missed.clear()
         checkpoint.copy("shared", self.shared, state["shared"])
         exchange = self._seat.exchange
         if exchange.rank not in state["members"]:

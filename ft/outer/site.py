@@ -61,7 +61,13 @@ class Site:
 
 
 # What counts by members, and has no rule yet for members of several ranks.
-_NOT_YET = {"global_batch": None, "pace": False, "inner_state": "fresh", "ledger": None}
+_NOT_YET = {
+    "global_batch": None,
+    "pace": False,
+    "inner_state": "fresh",
+    "ledger": None,
+    "grace_s": None,
+}
 
 
 def refuse_in_site(**given: object) -> None:

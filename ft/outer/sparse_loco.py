@@ -55,6 +55,8 @@ class SparseLoCo(Trainer):
         Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
+    grace_s : float, optional
+        Seconds by which a member may be late before it is stood in for; see `Trainer`.
 
     Raises
     ------
@@ -83,12 +85,22 @@ class SparseLoCo(Trainer):
         global_batch: int | None = None,
         pace: bool = False,
         inner_state: InnerState = "fresh",
+        grace_s: float | None = None,
     ) -> None:
         require(0 < ratio <= 1, "ratio", ratio, "above 0, to 1")
         require(0 <= decay <= 1, "decay", decay, "0 to 1")
         rounds = rounds_of(self.method, model, inner_steps, 1, 0)
         super().__init__(
-            model, inner, group, rounds, OuterSGD(rate), None, global_batch, pace, inner_state
+            model,
+            inner,
+            group,
+            rounds,
+            OuterSGD(rate),
+            None,
+            global_batch,
+            pace,
+            inner_state,
+            grace_s,
         )
         self._averages = False
         self._ratio = ratio

@@ -52,6 +52,8 @@ class StreamingDiLoCo(Trainer):
         Whether a slow member has less to do; see `Trainer`.
     inner_state : str
         What a newcomer's inner optimiser begins with: ``"fresh"`` or ``"donor"``; see `Trainer`.
+    grace_s : float, optional
+        Seconds by which a member may be late before it is stood in for; see `Trainer`.
 
     Raises
     ------
@@ -81,6 +83,7 @@ class StreamingDiLoCo(Trainer):
         global_batch: int | None = None,
         pace: bool = False,
         inner_state: InnerState = "fresh",
+        grace_s: float | None = None,
     ) -> None:
         accepted = (
             f"0 to {inner_steps - 1}, below inner_steps = {inner_steps}; AsyncDiLoCo and CO2 have "
@@ -100,12 +103,13 @@ class StreamingDiLoCo(Trainer):
             global_batch,
             pace,
             inner_state,
+            grace_s,
         )
         self._keep = keep
 
-    def _put(self, fragment: int) -> None:
+    def _put(self, fragment: int, outer: torch.Tensor) -> None:
         flat = self._flats[fragment]
-        flat.write(mixing.mix(flat.read(), self._outer(fragment), self._keep))
+        flat.write(mixing.mix(flat.read(), outer, self._keep))
 
     def settings(self) -> dict[str, Any]:
         """Return what a checkpoint must have alike with the trainer that loads it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,15 +23,16 @@ from holdfast.ft.outer import seat, shared
 from holdfast.ft.outer.boundary import Boundary
 from holdfast.ft.outer.donor import Donor, InnerState
 from holdfast.ft.outer.flat import Model, digests
+from holdfast.ft.outer.late import Meeting
 from holdfast.ft.outer.optimizers import OuterOptimizer
 from holdfast.ft.outer.pace import Pace
 from holdfast.ft.outer.rounds import Event, Rounds
-from holdfast.ft.outer.saved import Saved
 from holdfast.ft.outer.site import refuse_in_site
+from holdfast.ft.outer.stand_in import StandIn, StoodIn
 from holdfast.ft.outer.turn import Turn
 
 
-class Trainer(Saved):
+class Trainer(StoodIn):
     """Local steps of an inner optimiser, and outer steps over the members of a group.
 
     Not made by itself; a method is a subclass. All members make theirs alike, from the same
@@ -65,6 +67,11 @@ class Trainer(Saved):
     inner_state : str
         What the inner optimiser of a newcomer begins with: ``"fresh"``, nothing, or ``"donor"``,
         the state of the lowest rank that was there before, as it is then. Over Holdfast.
+    grace_s : float, optional
+        Seconds by which a member's computation may be later than that of the fastest one, by its
+        speed in the round before. Then a thread of its own process stands in for it: it counts 0 in
+        this exchange, and its progress goes into its next one, discounted by its age. Nothing else
+        may go over the group meanwhile. None: late members are waited for.
     """
 
     def __init__(
@@ -78,18 +85,25 @@ class Trainer(Saved):
         global_batch: int | None = None,
         pace: bool = False,
         inner_state: InnerState = "fresh",
+        grace_s: float | None = None,
     ) -> None:
-        super().__init__(model, inner, group, rounds, outer, codec)
+        stand_in = None if grace_s is None else StandIn(grace_s)
+        super().__init__(model, inner, group, rounds, outer, codec, stand_in is not None)
         if self._seat.inside is not None:
-            refuse_in_site(global_batch=global_batch, pace=pace, inner_state=inner_state)
+            refuse_in_site(
+                global_batch=global_batch, pace=pace, inner_state=inner_state, grace_s=grace_s
+            )
         seated = self._seat.exchange
-        self._pace = Pace(pace, self._flats[0].device)
+        self._pace = Pace(pace, self._flats[0].device, is_told=stand_in is not None)
         self._turn = Turn(
             rounds.inner_steps, global_batch, lambda: seated.members, seated.rank, self._pace
         )
         self._own["turn"] = self._turn.own
         self._boundary = Boundary(self._seat)
         self._donor = Donor(inner_state, self._seat.native_group, inner)
+        self._stand_in = stand_in
+        if stand_in is not None:
+            weakref.finalize(self, stand_in.close)
 
     # ---- local steps -----------------------------------------------------------------------------
 
@@ -130,22 +144,34 @@ class Trainer(Saved):
         """
         fits = math.isfinite(samples) and samples >= 0
         require(fits, "samples", samples, "a number, 0 and more")
-        self._turn.check(samples)
-        if self.ledger is not None:
-            self.ledger.done(samples)
-        if self.steps == 0 and self._turn.is_whole:
-            self._refuse_other_models()
-        with torch.enable_grad():
-            self.inner.step()
-        self._own["samples"] += samples
+        with self._by_member():
+            if not self._was_late:
+                self._turn.check(samples)
+            if self.ledger is not None:
+                self.ledger.done(samples)
+            if self.steps == 0 and self._turn.is_whole:
+                self._refuse_other_models()
+            with torch.enable_grad():
+                self.inner.step()
+            self._own["samples"] += samples
+            if self._was_late:
+                self._pace.computed(self._turn.units(samples), False)
+                self._come_back()
+            else:
+                self._pass_rows(samples)
+            self._expect()
+
+    def _pass_rows(self, samples: float) -> None:
         rows = self._turn.passed(samples, self.steps)
         self._pace.computed(self._turn.units(samples), bool(rows))
         try:
-            for row in rows:
-                self.shared["steps"][0] += 1
-                self._pass_row(row)
+            with self._passing(self.rounds.inner_steps in rows):
+                for row in rows:
+                    self.shared["steps"][0] += 1
+                    self._pass_row(row)
         except HoldfastError:
             self._turn.go_to(self.steps)
+            self._meeting = None
             raise
         finally:
             self._pace.goes_on()
@@ -164,7 +190,11 @@ class Trainer(Saved):
 
     def _pass_row(self, row: int) -> None:
         for event in self.rounds.after(row):
+            if event.act == "begin" and self._stand_in is not None and self._meeting is None:
+                self._meeting = Meeting(self._seat.exchange, self._flats[0].device)
             if self._is_last(event) and self._boundary.state is not None:
+                if self._meeting is not None:
+                    self._meeting.wait()
                 self._pass_boundary(self._boundary.state, inside=True)
             self._do(event)
 
@@ -174,7 +204,7 @@ class Trainer(Saved):
 
     def _do(self, event: Event) -> None:
         if self._is_last(event):
-            self._pace.begin(self._seat.exchange)
+            self._pace.begin(self._seat.exchange, self._absence.is_on)
         super()._do(event)
 
     def _end(self, fragment: int) -> None:
@@ -194,6 +224,7 @@ class Trainer(Saved):
         """Return what all members must have alike, but for the model."""
         return (
             f"{self.settings()}\n{self._seat.codec}\n{self.outer}\n{self._turn}\n{self._donor.kind}"
+            f"\n{self._stand_in is not None}"
         )
 
     # ---- ends, boundaries, newcomers -------------------------------------------------------------
@@ -207,17 +238,19 @@ class Trainer(Saved):
         steps since are exchanged once more. Training may go on. With `global_batch` it is called
         between rounds.
         """
-        self._turn.refuse_within("finish()")
-        for fragment in self._flights.in_order():
-            self._end(fragment)
-            self._mix(fragment)
-        for fragment in range(len(self._flats)):
-            if self.steps > int(self.shared["steps"][1 + fragment]):
-                self._begin(fragment)
-                self._put_own(fragment)
+        with self._by_hand():
+            self._turn.refuse_within("finish()")
+            self._wait_for_all()
+            for fragment in self._flights.in_order():
                 self._end(fragment)
                 self._mix(fragment)
-            self._restart(fragment)
+            for fragment in range(len(self._flats)):
+                if self.steps > int(self.shared["steps"][1 + fragment]):
+                    self._begin(fragment)
+                    self._put_own(fragment)
+                    self._end(fragment)
+                    self._mix(fragment)
+                self._restart(fragment)
 
     def shared_parameters(self) -> dict[str, torch.Tensor]:
         """Return the shared parameters by name, by reference: the same bits on all members.
@@ -264,10 +297,12 @@ class Trainer(Saved):
             At a newcomer whose trainer is not as the others'; with `global_batch` in the middle of
             a round.
         """
-        self._turn.refuse_within("advance()")
-        if each_round:
-            self._boundary.state = state or {}
-        return self._pass_boundary(state or {})
+        with self._by_hand():
+            self._turn.refuse_within("advance()")
+            self._wait_for_all()
+            if each_round:
+                self._boundary.state = state or {}
+            return self._pass_boundary(state or {})
 
     def _pass_boundary(self, state: Mapping[str, torch.Tensor], inside: bool = False) -> View:
         if self._seat.group is not None or self.ledger is not None:
@@ -280,8 +315,10 @@ class Trainer(Saved):
         assert boundary.view is not None
         self._donor.at(boundary.view)
         self._pace.forget(boundary.view.joined)
-        self._pace.goes_on()
+        if not self._absence.is_on:
+            self._pace.goes_on()
         if came:
+            self._is_expected = True
             self._take_over()
             # Inside is in the last row.
             events = self.rounds.after(self.rounds.inner_steps if boundary.is_inside else 0)
@@ -291,6 +328,7 @@ class Trainer(Saved):
 
     def _take_over(self) -> None:
         self._own["samples"].zero_()
+        self._absence.forget()
         self._turn.go_to(self.steps)
         for fragment in range(len(self._flats)):
             self._restart(fragment)

@@ -187,6 +187,30 @@ class Turn:
         self._is_aligned = self.is_even or ended
         return range(steps % self._rows + 1, self._rows * done // share + 1)
 
+    def due_s(self, row: int) -> float | None:
+        """Return after how much computation the fastest member passes a row of a round.
+
+        Parameters
+        ----------
+        row : int
+            1 to as many as there are.
+
+        Returns
+        -------
+        float or None
+            Seconds; None while nobody has told what a unit costs, and where nobody else is there.
+        """
+        members = self._members()
+        fastest = self._pace.fastest(members)
+        if fastest is None or len(members) < 2:
+            return None
+        if self._batch is None:
+            return fastest * row
+        speeds = self._pace.speeds(members)
+        # Where shares are even, the fastest has one of them.
+        whole = self._batch / sum(speeds) * (1.0 if self._pace.is_on else fastest)
+        return whole * row / self._rows
+
     def deal_anew(self, steps: int) -> None:
         """Have a share among other members, with what was passed of the round done.
 

@@ -17,6 +17,7 @@ from holdfast.ft.outer import mean, mixing, seat, shards, shared
 from holdfast.ft.outer.counted import Counted
 from holdfast.ft.outer.flat import Flat, Model, trained
 from holdfast.ft.outer.flights import Failed, Flight, Flights
+from holdfast.ft.outer.late import Absence, Carried, Meeting, discount, warn_of_late
 from holdfast.ft.outer.optimizers import OuterOptimizer, is_average
 from holdfast.ft.outer.report import OuterStep, warn_of
 from holdfast.ft.outer.rounds import Event, Rounds
@@ -29,6 +30,8 @@ class Walk(Counted):
     ----------
     model, inner, group, rounds, outer, codec
         As of a `Trainer`.
+    stands_in : bool
+        Whether a member that is late has a stand-in.
     """
 
     method: ClassVar[str]
@@ -41,6 +44,7 @@ class Walk(Counted):
         rounds: Rounds,
         outer: OuterOptimizer,
         codec: Codec | str | None,
+        stands_in: bool = False,
     ) -> None:
         self.inner = inner
         self.rounds = rounds
@@ -64,6 +68,10 @@ class Walk(Counted):
         samples = torch.zeros(len(self._flats), dtype=torch.float64)
         self._own: dict[str, torch.Tensor] = {"samples": samples}
         self._flights = Flights(self.shared)
+        self._absence = Absence(self._flats, self._own, stands_in)
+        # Before the exchange that begins next, and who was late at the latest one that has ended.
+        self._meeting: Meeting | None = None
+        self._late: dict[int, float] = {}
 
     @property
     def steps(self) -> int:
@@ -82,9 +90,11 @@ class Walk(Counted):
 
     def _sends(self, fragment: int, local: torch.Tensor) -> torch.Tensor:
         """Return what this member brings to the mean; may overwrite `local`."""
-        if self._averages:
-            return local
-        return self._flats[fragment].rounded(self._outer(fragment)) - local
+        return local if self._averages else self._progress(fragment, self._outer(fragment), local)
+
+    def _progress(self, fragment: int, outer: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
+        """Return how far this member has come from shared parameters."""
+        return self._flats[fragment].rounded(outer) - local
 
     def _begin_mean(
         self, fragment: int, sent: torch.Tensor, share: mean.Share
@@ -105,9 +115,12 @@ class Walk(Counted):
         else:
             self.outer.update(self._outer(fragment), arrived.value, self._state(fragment))
 
-    def _put(self, fragment: int) -> None:
-        """Put the shared parameters into the model."""
-        self._flats[fragment].write(self._outer(fragment))
+    def _is_in(self, fragment: int) -> None:
+        """Forget what this member has sent: it is in the shared parameters."""
+
+    def _put(self, fragment: int, outer: torch.Tensor) -> None:
+        """Put shared parameters into the model."""
+        self._flats[fragment].write(outer)
 
     def _restart(self, fragment: int) -> None:
         """Begin anew from the shared parameters."""
@@ -117,24 +130,35 @@ class Walk(Counted):
 
     def _do(self, event: Event) -> None:
         acts = {"begin": self._begin, "own": self._put_own, "end": self._end, "mix": self._mix}
-        acts[event.act](event.fragment)
+        if event.act != "own" or not self._absence.is_on:
+            acts[event.act](event.fragment)
 
     def _begin(self, fragment: int) -> None:
-        sent = self._sends(fragment, self._flats[fragment].read())
+        samples, absence = self._own["samples"], self._absence
+        if absence.is_on:
+            absence.begins(fragment, self._outer(fragment))
+            sent, own = self._flats[fragment].zeros(), 0.0
+        else:
+            sent = self._sends(fragment, self._flats[fragment].read())
+            own = float(samples[fragment])
+        weight = count = own
+        if (carried := absence.take(fragment)) is not None:
+            sent = carried.joined(sent, own, self._outer(fragment) if self._averages else None)
+            weight, count = own + carried.weight, own + carried.samples
         finite = bool(torch.isfinite(sent).all())
-        samples = self._own["samples"]
-        unit = float(self.shared["unit"][fragment])
-        own = count = float(samples[fragment])
         if self._seat.inside is not None:
             count, finite = self._seat.inside.total(own, finite)
-        share = mean.Share(count, unit, finite, count)
+            weight = count
+        share = mean.Share(weight, float(self.shared["unit"][fragment]), finite, count)
         self._seat.exchange.asked([sent])
         under_way = self._begun(fragment, sent, share)
-        self._flights.under_way[fragment] = Flight(under_way, own)
-        samples[fragment] = 0
+        meeting, self._meeting = self._meeting, None
+        self._flights.under_way[fragment] = Flight(under_way, own, carried, meeting)
         self.shared["steps"][1 + fragment] = self.steps
-        if not finite:
-            self._start_over()
+        if not absence.is_on:
+            samples[fragment] = 0
+            if not finite:
+                self._start_over()
 
     def _begun(self, fragment: int, sent: torch.Tensor, share: mean.Share) -> mean.MeanUnderWay:
         try:
@@ -144,6 +168,28 @@ class Walk(Counted):
                 raise
             # The other ranks of the site hear of it where they wait for theirs.
             return Failed(error)
+
+    def _catch_up(self) -> None:
+        """Have what was done without this member done to its model; its progress is carried."""
+        missed, self._absence.missed = self._absence.missed, {}
+        is_finite = True
+        for fragment, one in sorted(missed.items()):
+            if one.has_failed:
+                self._take_back(fragment)
+            if one.is_due:
+                self._put(fragment, self._outer(fragment) if one.base is None else one.base)
+            if one.base is None:
+                continue
+            local, samples = self._flats[fragment].read(), float(self._own["samples"][fragment])
+            progress = self._progress(fragment, one.base, local)
+            is_finite = is_finite and bool(torch.isfinite(progress).all())
+            if samples:
+                weight = samples * discount(one.begins)
+                self._absence.carry(fragment, Carried(progress, weight, samples))
+            self._own["samples"][fragment] = 0
+            self._restart(fragment)
+        if not is_finite:
+            self._start_over()
 
     def _start_over(self) -> None:
         """Drop all local progress: what is not finite in one fragment soon is in the others."""
@@ -160,8 +206,12 @@ class Walk(Counted):
             arrived = self._wait(flight)
         except HoldfastError:
             self._own["samples"][fragment] += flight.weight
-            self._take_back(fragment)
+            if flight.carried is not None:
+                self._absence.carry(fragment, flight.carried)
+            if not self._absence.fails(fragment):
+                self._take_back(fragment)
             raise
+        self._hear_of_late(flight.meeting)
         self._replicas[fragment].take_firsts(arrived.value)
         if not arrived.is_empty:
             self.shared["unit"][fragment] = arrived.unit
@@ -174,6 +224,11 @@ class Walk(Counted):
         inside = self._seat.inside
         return flight.under_way.wait() if inside is None else inside.commit(flight.under_way)
 
+    def _hear_of_late(self, meeting: Meeting | None) -> None:
+        late = {} if meeting is None else meeting.wait().late
+        warn_of_late(late, self._late, self.method, self.steps)
+        self._late = late
+
     def _mix(self, fragment: int) -> None:
         arrived = self._flights.arrived.pop(fragment, None)
         if arrived is None:
@@ -182,9 +237,11 @@ class Walk(Counted):
         # Where nobody had anything to say, there is no outer step: no momentum goes on alone.
         if not arrived.is_empty:
             self._outer_step(fragment, arrived)
-        self._put(fragment)
+        self._is_in(fragment)
+        if not self._absence.mixes(fragment):
+            self._put(fragment, self._outer(fragment))
         told = (arrived.weights, arrived.not_finite, length, *self._seat.told)
-        self.last = OuterStep(self.steps, fragment, *told)
+        self.last = OuterStep(self.steps, fragment, *told, tuple(sorted(self._late)))
 
     def _settle(self) -> None:
         """Wait for what is under way; the table says when it is mixed in."""

@@ -351,7 +351,7 @@ def test_parameters_of_bfloat16_share_in_float32_and_rounding_is_no_progress():
     for tensor in trainer.shared.values():
         if tensor.dtype == torch.float32:
             tensor.add_(1e-5)
-    trainer._put(0)
+    trainer._put(0, trainer._outer(0))
     before = bits(trainer)
     for step in range(3 * H):
         local_step(trainer, net, 0, step)
