@@ -304,7 +304,7 @@ def test_nobody_stands_in_before_speeds_are_told_in_a_pause_and_after_the_end():
     while trainer.steps < H:
         local_step(trainer, net, 0, trainer.steps)
     for call in (trainer.pause, trainer.state_dict, trainer.advance, trainer.finish):
-        until(lambda: trainer.at_boundary and trainer.steps % H == 0 or _step(trainer, net))
+        until(lambda: trainer.steps % H == 0 or _step(trainer, net))
         call()
         steps = trainer.steps
         pause.wait(0.1)
@@ -325,10 +325,9 @@ def test_progress_that_is_not_finite_counts_for_nothing_when_it_comes_late():
         next(net.parameters()).fill_(float("nan"))
     _step(trainer, net)
     assert all(torch.isfinite(p).all() for p in net.parameters())
+    trainer._stand_in.grace_s = LONG_S
     with pytest.warns(RuntimeWarning, match="rank 0 is not finite"):
-        trainer._stand_in.grace_s = LONG_S
-        while trainer.last is None or not trainer.last.not_finite:
-            _step(trainer, net)
+        until(lambda: bool(trainer.last.not_finite) or _step(trainer, net))
     assert all(torch.isfinite(p).all() for p in trainer.shared_parameters().values())
 
 
