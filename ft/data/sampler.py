@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -71,6 +72,8 @@ class DataLedger(torch.utils.data.Sampler[int]):
         self.trained = torch.zeros(1, dtype=torch.int64)
         """Of the samples that this member holds, how many it has trained on."""
         self._words = self.table.numpy()
+        # Of all that follows: a late member's stand-in commits and leases while its loader reads.
+        self._lock = threading.RLock()
         self._rank = 0
         # Of this member's samples, counted since it has the ledger: those that it holds no more,
         # and those that the DataLoader has.
@@ -135,8 +138,9 @@ class DataLedger(torch.utils.data.Sampler[int]):
         ConfigError
             When the lease is used up and samples are free.
         """
-        life, at = self._life, self._gone + int(self.trained)
-        self._handed = at
+        with self._lock:
+            life, at = self._life, self._gone + int(self.trained)
+            self._handed = at
         while (block := self._block(at, life)).size:
             for index in block.tolist():
                 at += 1
@@ -163,7 +167,8 @@ class DataLedger(torch.utils.data.Sampler[int]):
             When the loader has no batch for samples that this member holds.
         """
         while not self.is_over:
-            left = self._held(self._state) - int(self.trained)
+            with self._lock:
+                left = self._held(self._state) - int(self.trained)
             if not left:
                 yield None
                 continue
@@ -189,17 +194,23 @@ class DataLedger(torch.utils.data.Sampler[int]):
         ConfigError
             For another one.
         """
-        state = self._state
-        after = state.end // self.size
-        accepted = f"{min(self.epoch, after)} to {after}; begin where the ledger is, at its `epoch`"
-        fits = _is_whole(epoch) and min(self.epoch, after) <= epoch <= after
-        require(fits, "epoch", epoch, accepted)
-        if epoch == after:
-            opened = state.opened((epoch + 1) * self.size)
-            filled = opened.leased(opened.leases, (), self.lease, state.turn + 1)
-            self._write(replace(filled, turn=state.turn))
+        with self._lock:
+            state = self._state
+            first, after = min(self.epoch, state.end // self.size), state.end // self.size
+            accepted = f"{first} to {after}; begin where the ledger is, at its `epoch`"
+            require(_is_whole(epoch) and first <= epoch <= after, "epoch", epoch, accepted)
+            if epoch == after:
+                opened = state.opened((epoch + 1) * self.size)
+                filled = opened.leased(opened.leases, (), self.lease, state.turn + 1)
+                self._write(replace(filled, turn=state.turn))
 
     def _block(self, at: int, life: int) -> npt.NDArray[np.int64]:
+        with self._lock:
+            places = self._places(at, life)
+        found = [self._indices(np.asarray(each, dtype=np.int64)) for each in places]
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+    def _places(self, at: int, life: int) -> list[range]:
         if life != self._life or at < self._gone:
             raise ConfigError(
                 "since this iteration began, the ledger was loaded, or another iteration has gone "
@@ -219,8 +230,7 @@ class DataLedger(torch.utils.data.Sampler[int]):
                 "accepted: at least those of two rounds and of what the DataLoader fetches ahead; "
                 "or trainer.advance(each_round=True) was not called"
             )
-        found = [self._indices(np.asarray(each, dtype=np.int64)) for each in places]
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+        return places
 
     def _indices(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         within = places % self.size
@@ -246,11 +256,12 @@ class DataLedger(torch.utils.data.Sampler[int]):
         ConfigError
             For more than an iteration has given.
         """
-        given = max(0, self._handed - self._gone - int(self.trained))
-        accepted = f"a whole number, 0 to {given}: what the sampler has given and no step has had"
-        fits = float(samples).is_integer() and 0 <= samples <= given
-        require(fits, "samples", samples, accepted)
-        self.trained += int(samples)
+        with self._lock:
+            given = max(0, self._handed - self._gone - int(self.trained))
+            told = f"a whole number, 0 to {given}: what the sampler has given and no step has had"
+            fits = float(samples).is_integer() and 0 <= samples <= given
+            require(fits, "samples", samples, told)
+            self.trained += int(samples)
 
     def arrived(
         self, fragment: int, counts: Mapping[int, float], dropped: Collection[int] = ()
@@ -267,14 +278,14 @@ class DataLedger(torch.utils.data.Sampler[int]):
         dropped : collection of int
             Of these ranks, whose progress was not used: their samples are given out again.
         """
-        state = self._state
-        held = self._held(state)
         whole = {rank: int(count) for rank, count in counts.items()}
-        state = state.arrived(fragment, whole, dropped)
-        gone = held - self._held(state)
-        self._gone += gone
-        self.trained -= gone
-        self._write(state)
+        with self._lock:
+            held = self._held(self._state)
+            state = self._state.arrived(fragment, whole, dropped)
+            gone = held - self._held(state)
+            self._gone += gone
+            self.trained -= gone
+            self._write(state)
 
     def boundary(self, turn: int, members: Iterable[int], joined: Collection[int] = ()) -> None:
         """Lease samples at a step boundary; trainers call it in `advance`.
@@ -289,10 +300,11 @@ class DataLedger(torch.utils.data.Sampler[int]):
         joined : collection of int
             Of these, who has come in.
         """
-        if self._rank in joined:
-            self._begin_anew()
-            self.trained.zero_()
-        self._write(self._state.leased(members, joined, self.lease, turn))
+        with self._lock:
+            if self._rank in joined:
+                self._begin_anew()
+                self.trained.zero_()
+            self._write(self._state.leased(members, joined, self.lease, turn))
 
     def seat(self, rank: int, fragments: int = 1) -> None:
         """Say whose samples the sampler gives, before anything is leased; trainers call it.

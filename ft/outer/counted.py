@@ -12,11 +12,9 @@ from collections.abc import Sequence
 import torch
 
 from holdfast.compress.options import require
-from holdfast.errors import ConfigError
 from holdfast.ft.data.sampler import DataLedger
 from holdfast.ft.outer.boundary import Boundary
 from holdfast.ft.outer.flat import Flat
-from holdfast.ft.outer.late import Absence
 from holdfast.ft.outer.mean import Mean
 from holdfast.ft.outer.seat import Seat
 from holdfast.ft.outer.site import refuse_in_site
@@ -30,7 +28,6 @@ class Counted:
     _boundary: Boundary
     _flats: Sequence[Flat]
     _seat: Seat
-    _absence: Absence
 
     @property
     def ledger(self) -> DataLedger | None:
@@ -51,17 +48,12 @@ class Counted:
         Raises
         ------
         ConfigError
-            After the first step, with a `Site`, and where `grace_s` is set.
+            After the first step, and with a `Site`.
         """
         steps = int(self.shared["steps"][0])
         require(steps == 0, "attach() after steps", steps, "0: before the first step, and a load")
         if self._seat.inside is not None:
             refuse_in_site(ledger=ledger)
-        if self._absence.is_possible:
-            raise ConfigError(
-                "attach() of a trainer with grace_s; accepted: grace_s = None, as a stand-in would "
-                "change the ledger while the sampler of its member reads it"
-            )
         ledger.seat(self._seat.exchange.rank, len(self._flats))
         self._boundary.ledger = ledger
         self.shared["ledger"], self._own["trained"] = ledger.table, ledger.trained

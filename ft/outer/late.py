@@ -119,8 +119,6 @@ class Absence:
         self, flats: Sequence[Flat], own: dict[str, torch.Tensor], is_possible: bool
     ) -> None:
         self._own = own
-        self.is_possible = is_possible
-        """Whether the member has a stand-in."""
         self.is_on = False
         """Whether its stand-in is acting."""
         self.missed: dict[int, Missed] = {}

@@ -128,14 +128,9 @@ def test_a_grace_that_is_no_number_of_seconds_is_refused(value):
         ft.DiLoCo(net, inner, Alone(), grace_s=value)
 
 
-def test_what_has_no_rule_for_late_members_yet_is_refused():
+def test_a_site_has_no_rule_for_late_members_yet():
     with pytest.raises(ConfigError, match=r"grace_s = 1.0 with a Site; accepted: None"):
         refuse_in_site(grace_s=1.0)
-    net = model()
-    inner = torch.optim.SGD(net.parameters(), 0.1)
-    trainer = ft.DiLoCo(net, inner, Alone(), grace_s=1.0)
-    with pytest.raises(ConfigError, match=r"grace_s; accepted: grace_s = None"):
-        trainer.attach(ft.DataLedger(100, lease=10))
 
 
 # ---- every method --------------------------------------------------------------------------------
@@ -231,6 +226,55 @@ def test_a_member_that_is_slow_in_each_round_takes_part_a_round_late():
     assert sum(sent.late for sent in late) >= 5
     # By its stand-in, in most rounds: what it had done in the rounds before.
     assert sum(sent.late and 0 < sent.weight < sent.count for sent in late) >= 3
+
+
+class Committed(ft.DataLedger):
+    """Has the indices that each mean commits."""
+
+    def __init__(self, size: int, lease: int) -> None:
+        super().__init__(size, lease, shuffle=False)
+        self.indices: list[int] = []
+
+    def arrived(self, fragment, counts, dropped=()):
+        before = self._free_or_held()
+        super().arrived(fragment, counts, dropped)
+        self.indices += sorted(before - self._free_or_held())
+
+    def _free_or_held(self) -> set[int]:
+        held = [each for lease in self._state.leases.values() for each in lease.ranges]
+        return {place for each in [*self._state.free, *held] for place in range(*each)}
+
+
+@pytest.mark.parametrize("kind", ["diloco", "streaming, 3, 3", "eager, 1, 6", "sparse"])
+def test_samples_of_a_late_member_count_once_when_its_progress_comes(kind):
+    nets = [model() for _ in range(3)]
+    size = 3000
+
+    def program(exchange: ThreadExchange):
+        rank = exchange.rank
+        net = nets[rank]
+        inner = torch.optim.Adam(net.parameters(), 3e-3)
+        trainer = GRACED[kind](net, inner, exchange, grace_s=LONG_S)
+        ledger = Committed(size, lease=300)
+        trainer.attach(ledger)
+        trainer.advance(each_round=True)
+        loader = torch.utils.data.DataLoader(range(size), 16, sampler=ledger)
+        still_at = 3 * H + 2 if rank == LATE else size
+        for indices in ledger.batches(loader):
+            if trainer.steps >= still_at:
+                still_at = size
+                stand_still(trainer, 3)
+            count = 0 if indices is None else len(indices)
+            x, y = batch(rank, trainer.steps, count=max(1, count))
+            inner.zero_grad()
+            torch.nn.functional.cross_entropy(net(x), y).backward()
+            trainer.step(count)
+        trainer.finish()
+        return ledger.indices, ledger.digest, trainer.steps, bits(trainer)
+
+    ranks = run(3, program)
+    assert ranks[0] == ranks[1] == ranks[2]
+    assert sorted(ranks[0][0]) == list(range(size))
 
 
 # ---- what else a member does ---------------------------------------------------------------------
