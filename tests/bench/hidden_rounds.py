@@ -43,8 +43,8 @@ WARM, ROUNDS = 2, 4
 PARTS = 4
 FIRST_MBIT, FAST_MBIT = 20.0, 1000.0
 LOOK_S = 0.1
-# Of the rate at which an exchange takes its part.
-MOST_TRIES = 5
+# Of the rate at which an exchange takes its part; and what an exchange waits beside its bytes.
+MOST_TRIES, ROUND_TRIPS = 8, 3
 
 Make = Callable[[Any, torch.optim.Optimizer, Any, int], ft.Trainer]
 TRAINERS: dict[str, Make] = {
@@ -125,7 +125,8 @@ def rounds() -> None:
                 if trainer.at_boundary:
                     ends.append(time.monotonic())
                     print("ROUND", flush=True)
-            trainer.finish()
+            if "BENCH_PEAK" not in os.environ:
+                trainer.finish()  # which exchanges all fragments at once
             told = {"round_s": (ends[-1] - ends[WARM]) / ROUNDS}
         group.barrier()
         print("TOLD", json.dumps(told), flush=True)
@@ -174,14 +175,18 @@ def report(arguments: argparse.Namespace, path: LongPath) -> None:
         "BENCH_STEP_S": str(arguments.step_seconds),
         **({"BENCH_BUSY": "1"} if arguments.busy else {}),
     }
-    mbit = FIRST_MBIT
+    mbit = arguments.mbit
     for _ in range(MOST_TRIES):
         path.set("both", delay_ms=arguments.rtt / 2, mbit=mbit, queue_ms=max(50, arguments.rtt / 2))
         found, _ = run(path, env)
         alone, exchange = found["alone_s"], found["exchange_s"]
         if abs(exchange / alone / PART - 1) < 0.05:
             break
-        mbit *= exchange / alone / PART
+        # The round trips of an exchange stay as they are at any rate.
+        moving = exchange - ROUND_TRIPS * arguments.rtt / 1e3
+        mbit *= moving / (PART * alone - ROUND_TRIPS * arguments.rtt / 1e3)
+    else:
+        print(f"no rate was found at which an exchange takes {PART} of a round", file=sys.stderr)
     print(
         f"{arguments.parameters:,} parameters, round trip {arguments.rtt:g} ms, {mbit:.2f} Mbit/s; "
         f"{arguments.inner_steps} local steps take {alone:.2f} s alone, an all_reduce "
@@ -189,12 +194,12 @@ def report(arguments: argparse.Namespace, path: LongPath) -> None:
         f"{1 + exchange * arguments.inner_steps / alone:.0f} times as long\n\n"
         "| | round, by its local steps alone |\n|---|---|"
     )
-    for method in TRAINERS:
+    for method in arguments.methods.split(";"):
         found, _ = run(path, {**env, "BENCH_METHOD": method})
         print(f"| {method} | {found['round_s'] / alone:.3f} |", flush=True)
     path.set("both", mbit=FAST_MBIT)
     peaks = [
-        run(path, {**env, "BENCH_METHOD": method}, alone / PARTS)[1]
+        run(path, {**env, "BENCH_METHOD": method, "BENCH_PEAK": "1"}, alone / PARTS)[1]
         for method in ("DiLoCo", f"StreamingDiLoCo, {PARTS} fragments")
     ]
     print(f"\nA stream of {PARTS} fragments has a peak of {peaks[1] / peaks[0]:.2f} of DiLoCo's")
@@ -206,8 +211,12 @@ def main() -> int:
     parser.add_argument("--inner-steps", type=int, default=48)
     parser.add_argument("--step-seconds", type=float, default=0.1)
     parser.add_argument("--parameters", type=int, default=500_000)
+    parser.add_argument("--mbit", type=float, default=FIRST_MBIT, help="of the first try")
     parser.add_argument("--busy", action="store_true", help="local steps compute")
+    parser.add_argument("--methods", default=";".join(TRAINERS), help="with semicolons between")
     arguments = parser.parse_args()
+    if unknown := set(arguments.methods.split(";")) - set(TRAINERS):
+        parser.error(f"--methods {'; '.join(unknown)}; accepted: {'; '.join(TRAINERS)}")
     try:
         with LongPath() as path:
             report(arguments, path)

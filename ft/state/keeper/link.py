@@ -1,0 +1,194 @@
+"""A trainer's end of the connection to its keeper: finds it, or starts it, and speaks to it.
+
+A thread takes what the keeper says, so that the keeper can ask the trainer's store while the
+trainer computes. No message waits without a limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from holdfast import errors
+from holdfast.errors import HoldfastError, SystemFailure, Timeout
+from holdfast.ft.state.keeper import far_store, wire
+from holdfast.ft.state.keeper.address import Address
+from holdfast.ft.state.keeper.serve import VERSION
+from holdfast.ft.state.keeper.wire import Message
+
+_PR_SET_PTRACER = 0x59616D61  # linux/prctl.h; of Yama
+# Python, NumPy and the core are read from disk meanwhile.
+_START_S = 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.1
+_SEND_S = 30.0
+
+
+def start(address: Address, keep_for_s: float) -> None:
+    """Start a keeper, in a session of its own; one that finds another there ends at once."""
+    command = [sys.executable, "-m", "holdfast._keeper", "--job", address.job]
+    place = ["--host", address.host, "--rank", str(address.rank), "--keep-for", str(keep_for_s)]
+    process = subprocess.Popen(
+        [*command, *place],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+    # Waits for its end, so that none is left as a zombie while this process lives.
+    threading.Thread(target=process.wait, daemon=True).start()
+
+
+class KeeperLink:
+    """A connection to a keeper.
+
+    Parameters
+    ----------
+    connection : socket.socket
+        Connected; owned from now on.
+    store : object, optional
+        With torch's methods, at which the trainers have met; used by a thread of this link.
+    """
+
+    def __init__(self, connection: socket.socket, store: Any = None) -> None:
+        self._connection = connection
+        self._store = store
+        self._sending = threading.Lock()  # guards sends
+        self._lock = threading.Condition()  # guards what is below
+        self._told: deque[Message] = deque()
+        self._is_gone = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @classmethod
+    def find(cls, address: Address, store: Any, keep_for_s: float) -> KeeperLink:
+        """Call the rank's keeper, which is started where there is none.
+
+        Raises
+        ------
+        SystemFailure
+            None could be started.
+        AuthFailed
+            Another user's process is at its place.
+        """
+        deadline, pause = time.monotonic() + _START_S, _FIRST_PAUSE_S
+        is_started, waiting = False, threading.Event()
+        while (connection := address.connect(_SEND_S)) is None:
+            if not is_started:
+                start(address, keep_for_s)
+                is_started = True
+            if time.monotonic() > deadline:
+                raise SystemFailure(
+                    f"the keeper of job {address.job!r}, rank {address.rank}, was started and has "
+                    f"not listened within {_START_S} s; see what `python -m holdfast._keeper` says"
+                )
+            waiting.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        connection.settimeout(None)
+        return cls(connection, store)
+
+    def hello(self, timeout_s: float) -> Message:
+        """Say who this is; return what the keeper has.
+
+        Raises
+        ------
+        ConfigError
+            Another trainer is there.
+        """
+        probe = ctypes.create_string_buffer(1)
+        with contextlib.suppress(AttributeError):
+            # By Yama a process may be read by its children's children, but not by its child.
+            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, self._process_of_other_end(), 0, 0, 0)
+        fields = {"version": VERSION, "process": os.getpid(), "address": ctypes.addressof(probe)}
+        self.send(Message("hello", fields))
+        return self.wait("welcome", timeout_s)
+
+    def _process_of_other_end(self) -> int:
+        raw = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        return int.from_bytes(raw[:4], sys.byteorder)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the keeper has ended."""
+        return self._is_gone
+
+    def send(self, message: Message) -> None:
+        """Send a message."""
+        with self._sending:
+            wire.send(self._connection, message)
+
+    def wait(self, kind: str, timeout_s: float, step: int | None = None) -> Message:
+        """Wait for a message of a kind, and of a step where one is given; others stay.
+
+        Raises
+        ------
+        Timeout
+            It did not come.
+        SystemFailure
+            The keeper has ended.
+        HoldfastError
+            What the keeper could not do.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            while True:
+                if (found := self._find(kind, step)) is not None:
+                    return found
+                if (failed := self._find("failed", None)) is not None:
+                    raise _error(failed)
+                if self._is_gone:
+                    raise SystemFailure(f"the keeper has ended, before its message {kind!r}")
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise Timeout(f"the keeper has not said {kind!r} within {timeout_s:g} s")
+                self._lock.wait(left)
+
+    def poll(self, kind: str, step: int | None = None) -> Message | None:
+        """Return a message of a kind that has come."""
+        with self._lock:
+            return self._find(kind, step)
+
+    def close(self) -> None:
+        """Go; the keeper stays."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._reader.join(_SEND_S)
+        self._connection.close()
+
+    def _find(self, kind: str, step: int | None) -> Message | None:
+        for message in self._told:
+            if message.kind == kind and (step is None or message.fields.get("step") == step):
+                self._told.remove(message)
+                return message
+        return None
+
+    def _read(self) -> None:
+        try:
+            while (message := wire.receive(self._connection)) is not None:
+                if message.kind == "store":
+                    self.send(far_store.serve(self._store, message))
+                    continue
+                with self._lock:
+                    self._told.append(message)
+                    self._lock.notify_all()
+        except (HoldfastError, OSError):
+            pass  # as if it had ended
+        with self._lock:
+            self._is_gone = True
+            self._lock.notify_all()
+
+
+def _error(message: Message) -> HoldfastError:
+    """Return the error that a keeper tells, of its own class."""
+    kind = getattr(errors, str(message.fields.get("kind")), HoldfastError)
+    is_ours = isinstance(kind, type) and issubclass(kind, HoldfastError)
+    found: HoldfastError = (kind if is_ours else HoldfastError)(str(message.fields.get("error")))
+    return found
