@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holdfast.errors import ProtocolError
 from holdfast.ft.state.keeper.generation import Generation, Generations
 from holdfast.ft.state.keeper.peers import Peers, Range
 
@@ -28,6 +27,7 @@ class Rounds:
     def __init__(self, peers: Peers, generations: Generations) -> None:
         self.peers = peers
         self._generations = generations
+        self._passed = -1  # the others were at that step, when this one came in late
 
     def commit(self, generation: Generation, error: str) -> tuple[bool, str]:
         """Agree whether a snapshot counts: on all ranks that have a trainer, or on none.
@@ -44,6 +44,8 @@ class Rounds:
         tuple of bool and str
             Whether it counts, and if not, why.
         """
+        if generation.step <= self._passed:
+            return False, "this rank's keeper has come in later"
         self.peers.group.advance()
         snapshot = generation.snapshot
         mine = {
@@ -51,7 +53,9 @@ class Rounds:
             "epoch": snapshot.epoch if snapshot else 0,
             "error": error,
         }
-        why = _refusal(*self.peers.tell_json(mine))
+        told, missing = self.peers.tell_json(mine)
+        why = _refusal(told, missing)
+        self._passed = max(one.get("step", -1) for one in told.values())
         generation.is_committed = not why
         if not why:
             for other in self._generations.all:
@@ -108,9 +112,9 @@ def _refusal(told: dict[int, Any], missing: Sequence[int]) -> str:
     steps = {(one["step"], one["epoch"]) for one in taken.values()}
     if len(steps) > 1:
         text = ", ".join(f"{rank}: {one['step']}" for rank, one in sorted(taken.items()))
-        raise ProtocolError(
-            f"ranks took snapshots of different steps ({text}); take them on all ranks after the "
-            "same step"
+        return (
+            f"ranks took snapshots of different steps ({text}): some keeper has come in late, or "
+            "take() was called after different steps"
         )
     return ""
 

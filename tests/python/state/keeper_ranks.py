@@ -32,7 +32,7 @@ class Trainer:
         self.welcome = self.link.hello(WAIT_S).fields
         self.link.send(Message("reserve", {"nbytes": BYTES}))
         self.link.wait("reserved", WAIT_S)
-        meet = {"name": life, "rank": self.rank, "size": self.size, "timeout_s": 60}
+        meet = {"name": life, "rank": self.rank, "size": self.size, "timeout_s": 60, "late": 0}
         self.link.send(Message("meet", meet))
         self.met = self.link.wait("met", WAIT_S)
         self.body = np.zeros(BYTES, np.uint8)

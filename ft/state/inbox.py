@@ -1,0 +1,125 @@
+"""What a trainer copies for its keeper itself: what forward changes, and what cannot be read there.
+
+Parameters and optimisers' state stay as they are until the optimiser's step, so the keeper reads
+them meanwhile. Buffers, the pickled rest, and tensors that do not lie in one piece of this host's
+memory are copied before `take` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from holdfast.ft.state.keeper.memory import Region
+from holdfast.ft.state.layout.capture import Capture, is_direct, write
+
+_ALIGNMENT = 64
+
+
+def steady_tensors(state: Mapping[str, Any]) -> set[int]:
+    """Return where the storages lie that only an optimiser's step changes.
+
+    Parameters
+    ----------
+    state : mapping of str to object
+        A user's; what its optimisers have.
+    """
+    found = set()
+    for optimizer in optimizers(state):
+        tensors = [p for group in optimizer.param_groups for p in group["params"]]
+        for kept in optimizer.state.values():
+            tensors += [value for value in kept.values() if isinstance(value, torch.Tensor)]
+        found |= {_storage(tensor) for tensor in tensors}
+    return found - {0}
+
+
+def optimizers(value: Any) -> list[torch.optim.Optimizer]:
+    """Return all optimisers of a state."""
+    if isinstance(value, torch.optim.Optimizer):
+        return [value]
+    items = value.values() if isinstance(value, Mapping) else ()
+    items = value if isinstance(value, list | tuple) else items
+    return [found for each in items for found in optimizers(each)]
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    local = getattr(tensor, "_local_tensor", tensor)
+    if isinstance(local, nn.Parameter):
+        local = local.detach()
+    return int(local.untyped_storage().data_ptr())
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A snapshot as a keeper takes it.
+
+    Parameters
+    ----------
+    pieces : bytes
+        Rows of what it reads itself: address, bytes, place in the body.
+    copied : bytes
+        Rows of what is in the inbox: place there plus one, bytes, place in the body.
+    inbox : Region, optional
+        To be closed when it is sent.
+    read : tuple of (str, torch.Tensor, int)
+        Name, tensor and version of what the keeper reads itself.
+    """
+
+    pieces: bytes
+    copied: bytes
+    inbox: Region | None
+    read: tuple[tuple[str, torch.Tensor, int], ...]
+
+    def moved(self) -> list[str]:
+        """Return the names of tensors that were written since, which the keeper may have torn."""
+        return sorted({name for name, tensor, version in self.read if tensor._version != version})
+
+
+def pack(capture: Capture, objects_at: int, steady: set[int], reads: bool) -> Packed:
+    """Copy what the keeper does not read.
+
+    Parameters
+    ----------
+    capture : Capture
+        Of the state.
+    objects_at : int
+        Where in the body the pickled rest lies.
+    steady : set of int
+        What `steady_tensors` returned.
+    reads : bool
+        Whether the keeper may read this process's memory.
+    """
+    pieces, copied, copies, read = [], [], [], []
+    room = len(capture.objects)
+    for source in capture.sources:
+        entry = source.entry
+        if not entry.nbytes:
+            continue
+        if reads and is_direct(source.view) and _storage(source.tensor) in steady:
+            address = source.view.data_ptr() + entry.first * entry.item
+            pieces.append((address, entry.nbytes, entry.at))
+            read.append((entry.name, source.tensor, source.tensor._version))
+            continue
+        at = -(-room // _ALIGNMENT) * _ALIGNMENT
+        copies.append((replace(entry, at=at), source.view))
+        room = at + entry.nbytes
+        copied.append((at + 1, entry.nbytes, entry.at))
+    inbox = None
+    if room:
+        inbox = Region("inbox", room)
+        inbox.view[: len(capture.objects)] = capture.objects
+        for entry, view in copies:
+            write(entry, view, inbox.view)
+        if capture.objects:
+            copied.append((1, len(capture.objects), objects_at))
+    return Packed(_rows(pieces), _rows(copied), inbox, tuple(read))
+
+
+def _rows(rows: list[tuple[int, int, int]]) -> bytes:
+    by_place = sorted(rows, key=lambda row: row[2])
+    return np.array(by_place, "<i8").reshape(-1, 3).tobytes()

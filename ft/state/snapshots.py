@@ -1,0 +1,361 @@
+"""`Snapshots`: a state that outlives the processes that train it.
+
+`take` tells this rank's keeper where the state lies, and returns; the keeper reads it while forward
+and backward leave it alone, and an optimiser's step waits until it has. All ranks take a snapshot
+at the same step boundary, and it counts when all of their keepers have their parts, or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+
+from holdfast import _job
+from holdfast.compress.options import require
+from holdfast.errors import HoldfastError, SystemFailure, Timeout
+from holdfast.ft.state.inbox import Packed, optimizers, pack, steady_tensors
+from holdfast.ft.state.keeper.address import Address
+from holdfast.ft.state.keeper.link import KeeperLink
+from holdfast.ft.state.keeper.memory import mapped
+from holdfast.ft.state.keeper.wire import Message
+from holdfast.ft.state.layout.capture import Capture
+from holdfast.ft.state.layout.head import Head, layout_digest
+from holdfast.ft.state.layout.local import kinds_of, replicas_of
+from holdfast.ft.state.layout.plan import index
+from holdfast.ft.state.layout.restore import Restore
+from holdfast.ft.state.members import members
+
+# Of a message that a keeper answers at once, and of meetings.
+_ANSWER_S, _MEETING_S = 60.0, 120.0
+_ROOM = 1 << 20
+
+
+class Snapshots:
+    """Takes snapshots of a state, and brings it back after a loss.
+
+    Parameters
+    ----------
+    state : mapping of str to object
+        Models, optimisers, loaders, generators (`holdfast.ft.rng`), whatever has ``state_dict`` and
+        ``load_state_dict``, tensors and plain values; the same names on all ranks. DTensors are
+        saved by shards, plain tensors of models and optimisers once for all ranks.
+    every : int
+        `steps` takes a snapshot after so many steps.
+    patience : float
+        Seconds for which training waits for a keeper at most; then it goes on, and the snapshot is
+        given up.
+    keep_for : float
+        Seconds for which a keeper without a trainer keeps its snapshots.
+
+    Raises
+    ------
+    ConfigError
+        A ValueError that names the bad value, what is accepted, and what to do.
+    """
+
+    def __init__(
+        self,
+        state: Mapping[str, Any],
+        *,
+        every: int = 1,
+        patience: float = 30.0,
+        keep_for: float = 1800.0,
+    ) -> None:
+        require(every >= 1, "every", every, "1 and more")
+        require(patience > 0, "patience", patience, "seconds above 0")
+        require(keep_for > 0, "keep_for", keep_for, "seconds above 0")
+        self._state, self._every = state, every
+        self._patience, self._keep_for = patience, keep_for
+        self._job = _job.job_name()
+        self._link: KeeperLink | None = None
+        self._reads = False
+        self._capacity = 0
+        self._packed: Packed | None = None  # until the keeper has read it
+        self._taken: int | None = None  # until it is known what became of it
+        self._hooks: list[Any] = []
+        self.step = 0
+        """The step that the state is of: that of the snapshot that was brought back, or 0."""
+        self.committed = -1
+        """Newest step that all ranks' keepers have; -1: there is none."""
+        self.unprotected = "nothing has been taken yet"
+        """Why a loss would cost more than the newest step; empty: it would not."""
+        self.waited_s = 0.0
+        """Seconds that training has waited for the keeper in all, in `take` and before optimisers'
+        steps."""
+
+    # ---- begin and end ---------------------------------------------------------------------------
+
+    def __enter__(self) -> Snapshots:
+        """Find the keepers, and bring back the newest state that all of them have; collective."""
+        self._members = members()
+        self._begin()
+        self._hooks = [
+            optimizer.register_step_pre_hook(lambda *_: self.fence())
+            for optimizer in optimizers(self._state)
+        ]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the keepers, unless an exception passes: then they keep what they have."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        link, self._link = self._link, None
+        if link is None:
+            return
+        with contextlib.suppress(HoldfastError):
+            if error is None:
+                self._link = link
+                self.fence()
+                self._settle()
+                self._link = None
+                link.send(Message("end"))
+        link.close()
+
+    def steps(self, count: int) -> Iterator[int]:
+        """Yield the steps that are still to be done, and take snapshots in between.
+
+        Parameters
+        ----------
+        count : int
+            Steps of the whole run: the first one is 0, or the one after the state that was brought
+            back.
+        """
+        for step in range(self.step, count):
+            yield step
+            self.step = step + 1
+            if self.step % self._every == 0 or self.step == count:
+                self.take(self.step)
+
+    def _begin(self) -> None:
+        who = self._members
+        address = Address(self._job, _job.host_name(), who.rank)
+        self._link = KeeperLink.find(address, who.store, self._keep_for)
+        welcome = self._link.hello(_ANSWER_S)
+        self._reads = bool(welcome.fields["reads"])
+        had = welcome.fields["snapshots"]
+        told = who.tell((str(uuid.uuid4()), max((one["epoch"] for one in had), default=0)))
+        self._life = 1 + max(epoch for _, epoch in told)
+        self._name = f"{self._job}/{told[0][0]}"
+        self._reserve(self._expected_bytes())
+        self._link.send(Message("meet", self._meeting()))
+        met = self._link.wait("met", _MEETING_S)
+        if met.fields["step"] >= 0:
+            self._bring_back(met)
+
+    def _meeting(self, late: bool = False) -> dict[str, Any]:
+        who = self._members
+        size, limit = who.size, int(_MEETING_S)
+        return {
+            "name": self._name,
+            "rank": who.rank,
+            "size": size,
+            "timeout_s": limit,
+            "late": int(late),
+        }
+
+    def _expected_bytes(self) -> int:
+        """Return what a snapshot will have, with what optimisers have not made yet."""
+        to_come = 0
+        for optimizer in optimizers(self._state):
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter not in optimizer.state:
+                        local = getattr(parameter, "_local_tensor", parameter)
+                        to_come += _SLOTS.get(type(optimizer).__name__, 2) * local.nbytes
+        return self._captured().body_bytes + to_come
+
+    def _reserve(self, nbytes: int) -> None:
+        assert self._link is not None
+        if nbytes <= self._capacity:
+            return
+        # The rest, which is pickled, grows a little now and then.
+        self._link.send(Message("reserve", {"nbytes": nbytes + nbytes // 16 + _ROOM}))
+        self._capacity = int(self._link.wait("reserved", _ANSWER_S).fields["capacity"])
+
+    # ---- a snapshot ------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def take(self, step: int) -> None:
+        """Take a snapshot of the state as it is now; collective, but waits for nobody's training.
+
+        Returns when it is known what became of the one before, and what forward may change has been
+        copied. Where that one does not count, `unprotected` says why, and a warning does.
+
+        Parameters
+        ----------
+        step : int
+            Steps that the state has done; rises from call to call, the same on all ranks.
+
+        Raises
+        ------
+        ConfigError
+            For a state that cannot be saved; for one that has become larger than this host's
+            memory.
+        """
+        self.fence()
+        self._settle()
+        begun = time.monotonic()
+        try:
+            self._send(step)
+        except (SystemFailure, Timeout) as error:
+            self._lose(str(error))
+        finally:
+            self.waited_s += time.monotonic() - begun
+
+    def fence(self) -> None:
+        """Wait until the keeper has read the state; optimisers' steps do it by themselves."""
+        packed, self._packed = self._packed, None
+        if packed is None or self._link is None:
+            return
+        begun = time.monotonic()
+        error = ""
+        try:
+            if self._link.poll("captured", self._taken) is None:
+                self._link.send(Message("hurry"))
+                self._link.wait("captured", self._patience, self._taken)
+            if moved := packed.moved():
+                error = (
+                    f"tensor {moved[0]!r} was written between take() and the optimizer's step, "
+                    f"{len(moved)} in all; leave parameters alone until then, or put what forward "
+                    "changes into buffers"
+                )
+        except HoldfastError as failure:
+            error = str(failure)
+        with contextlib.suppress(HoldfastError):
+            self._link.send(Message("fenced", {"step": self._taken, "error": error}))
+        self.waited_s += time.monotonic() - begun
+
+    def _captured(self) -> Capture:
+        from holdfast.ft.state.layout.flatten import flatten
+
+        who = self._members
+        kinds = kinds_of(flatten(self._state))
+        replicas = replicas_of([kinds] * who.size, who.rank)
+        return Capture(self._state, who.rank, who.size, replicas)
+
+    def _send(self, step: int) -> None:
+        if self._link is None or self._link.is_gone:
+            self._find_another()
+        assert self._link is not None
+        capture = self._captured()
+        self._reserve(capture.body_bytes)
+        head = capture.head(self._job, step, self._life)
+        packed = pack(capture, head.objects[0], steady_tensors(self._state), self._reads)
+        data = head.to_bytes()
+        fields = {
+            "step": step,
+            "epoch": self._life,
+            "nbytes": capture.body_bytes,
+            "layout": layout_digest([head]),
+            "process": os.getpid(),
+            "head": len(data),
+            "pieces": len(packed.pieces),
+            "copied": len(packed.copied),
+            "inbox": packed.inbox.nbytes if packed.inbox else 0,
+        }
+        files = (packed.inbox.descriptor,) if packed.inbox else ()
+        try:
+            message = Message("take", fields, data + packed.pieces + packed.copied, files)
+            self._link.send(message)
+        finally:
+            if packed.inbox is not None:
+                packed.inbox.close()
+        self._taken, self._packed = step, packed
+
+    def _settle(self) -> None:
+        """Learn what became of the latest snapshot."""
+        step, self._taken = self._taken, None
+        if step is None or self._link is None:
+            return
+        begun = time.monotonic()
+        try:
+            told = self._link.poll("committed", step)
+            if told is None:
+                self._link.send(Message("hurry"))
+                told = self._link.wait("committed", self._patience, step)
+        except HoldfastError as error:
+            self._lose(str(error))
+        else:
+            if told.fields["committed"]:
+                self.committed, self.unprotected = step, ""
+            else:
+                self._lose(str(told.fields["why"]))
+        finally:
+            self.waited_s += time.monotonic() - begun
+
+    def _lose(self, why: str) -> None:
+        """Go on without protection, and say so, once for each reason."""
+        if why != self.unprotected:
+            have = "nothing" if self.committed < 0 else f"step {self.committed}"
+            warnings.warn(
+                f"the state is unprotected: {why}; keepers have {have}", RuntimeWarning, stacklevel=3
+            )
+        self.unprotected = why
+
+    def _find_another(self) -> None:
+        """Have a keeper again, after this rank's was lost; it comes in with the next snapshot."""
+        if self._link is not None:
+            self._link.close()
+        who = self._members
+        address = Address(self._job, _job.host_name(), who.rank)
+        self._link = KeeperLink.find(address, who.store, self._keep_for)
+        self._reads = bool(self._link.hello(_ANSWER_S).fields["reads"])
+        self._capacity = 0
+        if who.size > 1:
+            self._link.send(Message("meet", self._meeting(late=True)))
+
+    # ---- back ------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _bring_back(self, met: Message) -> None:
+        """Put the newest state that all keepers have into what is here; collective."""
+        assert self._link is not None
+        step, who = int(met.fields["step"]), self._members
+        heads, at = [], 0
+        for length in met.fields["heads"].values():
+            heads.append(Head.from_bytes(met.blob[at : at + length]))
+            at += length
+        saved = index(heads)
+        restore = Restore(self._state, saved, who.rank, who.size)
+        readings = restore.fill.readings
+        rows = [
+            np.stack([np.full_like(one.starts, one.rank), one.starts, one.lengths], axis=1)
+            for one in readings
+        ]
+        rests = [np.array([[r, *place]]) for r, place in restore.rests.items()]
+        wanted = np.concatenate([*rows, *rests]).astype("<i8")
+        message = Message("fetch", {"step": step, "ranges": len(wanted)}, wanted.tobytes())
+        self._link.send(message)
+        self._link.send(Message("hurry"))
+        got = self._link.wait("fetched", _MEETING_S)
+        data = memoryview(mapped(got.descriptors[0], got.number("nbytes")))
+        at = 0
+        for one in readings:
+            restore.fill.put(one.rank, data[at : at + one.nbytes])
+            at += one.nbytes
+        found = {}
+        for rank, (_, length) in restore.rests.items():
+            found[rank] = bytes(data[at : at + length])
+            at += length
+        restore.finish(found)
+        self.step = self.committed = step
+        self.unprotected = ""
+
+
+# State that torch's optimisers make beside each parameter, in tensors of its size.
+_SLOTS = {"SGD": 1, "Adagrad": 1, "Adam": 2, "AdamW": 2}

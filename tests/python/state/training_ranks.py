@@ -1,0 +1,105 @@
+"""Ranks of test_snapshots.py: training with AdamW, a schedule and a loader, and snapshots of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+from holdfast.ft.state.layout.rng import rng
+from holdfast.ft.state.snapshots import Snapshots
+
+STEPS, WIDTH = 12, 96
+
+
+class Loader:
+    """Draws batches by its place; a state of its own."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank, self.place = rank, 0
+
+    def next(self) -> torch.Tensor:
+        self.place += 1
+        generator = torch.Generator().manual_seed(1000 * self._rank + self.place)
+        return torch.randn(8, 32, generator=generator)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"place": self.place}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.place = state["place"]
+
+
+def build(rank: int) -> dict[str, Any]:
+    torch.manual_seed(7)
+    net = nn.Sequential(
+        nn.Linear(32, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH + 1), nn.GELU(), nn.Linear(WIDTH + 1, 4)
+    )
+    if os.environ.get("SPREAD") == "fsdp":
+        for layer in net:
+            if isinstance(layer, nn.Linear):
+                fully_shard(layer)
+        fully_shard(net)
+    optimizer = torch.optim.AdamW(net.parameters(), 1e-2)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+    torch.manual_seed(100 + rank)
+    loader = Loader(rank)
+    return {"model": net, "optim": optimizer, "schedule": schedule, "data": loader, "rng": rng()}
+
+
+def train_step(state: dict[str, Any]) -> str:
+    """Do a step; return what it came to, bit by bit."""
+    net = state["model"]
+    state["optim"].zero_grad()
+    noise = torch.randn(8, 1)
+    loss = (net(state["data"].next()) + 0.01 * noise).square().mean()
+    loss.backward()
+    if os.environ.get("SPREAD") != "fsdp":
+        for parameter in net.parameters():
+            dist.all_reduce(parameter.grad)
+    state["optim"].step()
+    state["schedule"].step()
+    return loss.detach().double().item().hex()
+
+
+def digest(state: dict[str, Any]) -> str:
+    """Of this rank's parameters and optimiser's state."""
+    found = hashlib.sha256()
+    for parameter in state["model"].parameters():
+        kept = state["optim"].state[parameter]
+        for tensor in (parameter, kept["exp_avg"], kept["exp_avg_sq"]):
+            local = getattr(tensor, "_local_tensor", tensor).detach()
+            found.update(local.contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def trains() -> None:
+    """Train to the end; KILLS: lines of rank and step, each of which happens once."""
+    torch.set_num_threads(1)
+    dist.init_process_group(os.environ.get("BACKEND", "holdfast"))
+    rank = dist.get_rank()
+    state = build(rank)
+    with Snapshots(state, patience=60.0) as snapshots:
+        print("BEGINS", snapshots.step, flush=True)
+        for step in snapshots.steps(STEPS):
+            die_if_due(rank, step)
+            loss = train_step(state)
+            print("STEP", step, loss, digest(state), flush=True)
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+def die_if_due(rank: int, step: int) -> None:
+    for kill in os.environ.get("KILLS", "").split():
+        mine = kill == f"{rank}:{step}"
+        mark = Path(os.environ["MARKS"]) / kill.replace(":", "-")
+        if mine and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
