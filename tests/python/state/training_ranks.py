@@ -14,6 +14,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 
 from holdfast.ft.state.layout.rng import rng
+from holdfast.ft.state.restart import Restart, restartable
 from holdfast.ft.state.snapshots import Snapshots
 
 STEPS, WIDTH = 12, 96
@@ -94,6 +95,27 @@ def trains() -> None:
             print("STEP", step, loss, digest(state), flush=True)
         dist.barrier()
     dist.destroy_process_group()
+
+
+def restarts() -> None:
+    """As `trains`, but who has lost a peer goes on in its own process."""
+    torch.set_num_threads(1)
+    dist.init_process_group("holdfast")
+    job()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+@restartable
+def job(restart: Restart) -> None:
+    rank = dist.get_rank()
+    state = build(rank)
+    with Snapshots(state, patience=60.0) as snapshots:
+        print("BEGINS", restart.number, snapshots.step, flush=True)
+        for step in snapshots.steps(STEPS):
+            die_if_due(rank, step)
+            loss = train_step(state)
+            print("STEP", step, loss, digest(state), flush=True)
 
 
 def die_if_due(rank: int, step: int) -> None:
