@@ -15,6 +15,7 @@
 #include "comm/transport/catalogue.h"
 #include "comm/transport/frame.h"
 #include "coordinator.h"
+#include "erasure.h"
 #include "group.h"
 #include "health/flight_json.h"
 #include "health/flight_recorder.h"
@@ -226,6 +227,7 @@ NB_MODULE(_core, m) {
   bindings::bind_codec(m);
   bindings::bind_group(m);
   bindings::bind_coordinator(m);
+  bindings::bind_erasure(m);
   bindings::bind_tokens(m);
   bindings::bind_simulation(m);
   bindings::bind_snapshots(m);
