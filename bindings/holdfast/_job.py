@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 
 from holdfast.errors import ConfigError
@@ -51,3 +52,14 @@ def host_name(env: Mapping[str, str] | None = None) -> str:
     env = os.environ if env is None else env
     return env.get("HOLDFAST_HOST_ID", "").strip()
 
+
+def domain_name(env: Mapping[str, str] | None = None) -> str:
+    """Return what is lost as a whole with this rank: its domain, where it has one, else its host.
+
+    Parameters
+    ----------
+    env : mapping, optional
+        Default: this process's environment.
+    """
+    env = os.environ if env is None else env
+    return env.get("HOLDFAST_DOMAIN", "").strip() or host_name(env) or socket.gethostname()

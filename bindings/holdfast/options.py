@@ -16,7 +16,7 @@ from holdfast.errors import ConfigError
 
 PREFIX = "HOLDFAST_"
 # Variables with this prefix that are no options: how ranks find each other, how torch is found.
-_OTHER = frozenset({"HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
+_OTHER = frozenset({"HOLDFAST_JOB", "HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
 
 
 _ROWS = {row[0]: Row(*row) for row in _core.option_rows()}

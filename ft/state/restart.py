@@ -125,9 +125,7 @@ def _live() -> tuple[int, ...]:
     return tuple(range(dist.get_world_size())) if dist.is_initialized() else (0,)
 
 
-def _come_together(
-    rejoin_timeout: float, made: Callable[[], object], was_voted_out: bool
-) -> None:
+def _come_together(rejoin_timeout: float, made: Callable[[], object], was_voted_out: bool) -> None:
     """Have no group but the default one, with all ranks in it that come back in time."""
     if was_voted_out:
         dist.destroy_process_group()

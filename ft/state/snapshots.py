@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from holdfast import _job
+from holdfast import _core, _job
 from holdfast.compress.options import require
 from holdfast.errors import HoldfastError, SystemFailure, Timeout
 from holdfast.ft.state.inbox import Packed, optimizers, pack, steady_tensors
@@ -48,6 +48,9 @@ class Snapshots:
         Models, optimisers, loaders, generators (`holdfast.ft.rng`), whatever has ``state_dict`` and
         ``load_state_dict``, tensors and plain values; the same names on all ranks. DTensors are
         saved by shards, plain tensors of models and optimisers once for all ranks.
+    code : tuple of (int, int), optional
+        k and m: each group of k + m hosts stands the loss of any m of them, for m / k of a state's
+        memory more. None: the loss of a keeper loses its part.
     every : int
         `steps` takes a snapshot after so many steps.
     patience : float
@@ -66,6 +69,7 @@ class Snapshots:
         self,
         state: Mapping[str, Any],
         *,
+        code: tuple[int, int] | None = None,
         every: int = 1,
         patience: float = 30.0,
         keep_for: float = 1800.0,
@@ -73,11 +77,12 @@ class Snapshots:
         require(every >= 1, "every", every, "1 and more")
         require(patience > 0, "patience", patience, "seconds above 0")
         require(keep_for > 0, "keep_for", keep_for, "seconds above 0")
-        self._state, self._every = state, every
+        self._state, self._every, self._code = state, every, code
         self._patience, self._keep_for = patience, keep_for
         self._job = _job.job_name()
         self._link: KeeperLink | None = None
         self._reads = False
+        self._is_late = False
         self._capacity = 0
         self._packed: Packed | None = None  # until the keeper has read it
         self._taken: int | None = None  # until it is known what became of it
@@ -141,21 +146,36 @@ class Snapshots:
             if self.step % self._every == 0 or self.step == count:
                 self.take(self.step)
 
+    @property
+    def keeper(self) -> int:
+        """The process of this rank's keeper; 0: there is none."""
+        return 0 if self._link is None else self._link.process
+
     def _begin(self) -> None:
         who = self._members
         address = Address(self._job, _job.host_name(), who.rank)
         self._link = KeeperLink.find(address, who.store, self._keep_for)
         welcome = self._link.hello(_ANSWER_S)
         self._reads = bool(welcome.fields["reads"])
-        had = welcome.fields["snapshots"]
-        told = who.tell((str(uuid.uuid4()), max((one["epoch"] for one in had), default=0)))
-        self._life = 1 + max(epoch for _, epoch in told)
+        told = who.tell((str(uuid.uuid4()), int(welcome.fields["epoch"]), _job.domain_name()))
+        self._life = 1 + max(epoch for _, epoch, _ in told)
         self._name = f"{self._job}/{told[0][0]}"
+        self._group = self._code_group([domain for _, _, domain in told])
         self._reserve(self._expected_bytes())
         self._link.send(Message("meet", self._meeting()))
         met = self._link.wait("met", _MEETING_S)
         if met.fields["step"] >= 0:
             self._bring_back(met)
+
+    def _code_group(self, domains: list[str]) -> tuple[list[int], int]:
+        """Return the ranks of this one's code group, and how many of them may be lost."""
+        rank = self._members.rank
+        if self._code is None:
+            return [rank], 0
+        groups, said = _core.code_groups(domains, *self._code)
+        if said and rank == 0:
+            warnings.warn(said, RuntimeWarning, stacklevel=4)
+        return next((ranks, parity) for ranks, parity in groups if rank in ranks)
 
     def _meeting(self, late: bool = False) -> dict[str, Any]:
         who = self._members
@@ -166,6 +186,8 @@ class Snapshots:
             "size": size,
             "timeout_s": limit,
             "late": int(late),
+            "ranks": self._group[0],
+            "parity": self._group[1],
         }
 
     def _expected_bytes(self) -> int:
@@ -184,7 +206,9 @@ class Snapshots:
         if nbytes <= self._capacity:
             return
         # The rest, which is pickled, grows a little now and then.
-        self._link.send(Message("reserve", {"nbytes": nbytes + nbytes // 16 + _ROOM}))
+        ranks, parity = self._group
+        fields = {"data": len(ranks) - parity, "parity": parity}
+        self._link.send(Message("reserve", {**fields, "nbytes": nbytes + nbytes // 16 + _ROOM}))
         self._capacity = int(self._link.wait("reserved", _ANSWER_S).fields["capacity"])
 
     # ---- a snapshot ------------------------------------------------------------------------------
@@ -249,10 +273,13 @@ class Snapshots:
         return Capture(self._state, who.rank, who.size, replicas)
 
     def _send(self, step: int) -> None:
-        if self._link is None or self._link.is_gone:
-            self._find_another()
-        assert self._link is not None
         capture = self._captured()
+        if self._link is None or self._link.is_gone:
+            self._find_another(capture.body_bytes)
+        assert self._link is not None
+        if self._is_late and self._link.poll("met") is None:
+            return self._lose("this rank's keeper was lost, and the next one is not in yet")
+        self._is_late = False
         self._reserve(capture.body_bytes)
         head = capture.head(self._job, step, self._life)
         packed = pack(capture, head.objects[0], steady_tensors(self._state), self._reads)
@@ -303,21 +330,23 @@ class Snapshots:
         if why != self.unprotected:
             have = "nothing" if self.committed < 0 else f"step {self.committed}"
             warnings.warn(
-                f"the state is unprotected: {why}; keepers have {have}", RuntimeWarning, stacklevel=3
+                f"the state is unprotected: {why}; keepers have {have}",
+                RuntimeWarning,
+                stacklevel=3,
             )
         self.unprotected = why
 
-    def _find_another(self) -> None:
-        """Have a keeper again, after this rank's was lost; it comes in with the next snapshot."""
+    def _find_another(self, nbytes: int) -> None:
+        """Have a keeper again, after this rank's was lost; it comes in at the others' next ones."""
         if self._link is not None:
             self._link.close()
         who = self._members
         address = Address(self._job, _job.host_name(), who.rank)
         self._link = KeeperLink.find(address, who.store, self._keep_for)
         self._reads = bool(self._link.hello(_ANSWER_S).fields["reads"])
-        self._capacity = 0
-        if who.size > 1:
-            self._link.send(Message("meet", self._meeting(late=True)))
+        self._capacity, self._is_late = 0, True
+        self._reserve(nbytes)
+        self._link.send(Message("meet", self._meeting(late=True)))
 
     # ---- back ------------------------------------------------------------------------------------
 

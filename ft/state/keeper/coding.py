@@ -98,8 +98,7 @@ class Coding:
 
     def slice_tiles(self, largest: int) -> int:
         """Return how many tiles a slice has, where the largest body has so many bytes."""
-        tiles = -(-largest // TILE)
-        return -(-tiles // self.places.data)
+        return slice_tiles(largest, self.places.data)
 
     def room(self, largest: int) -> tuple[int, int]:
         """Return how many bytes a body is padded to, and how many its member's parity has."""
@@ -116,7 +115,9 @@ class Coding:
 
     # ---- making parity ---------------------------------------------------------------------------
 
-    def encode(self, new: Shards, old: Shards | None, changed: npt.NDArray[np.bool_]) -> Iterator[None]:
+    def encode(
+        self, new: Shards, old: Shards | None, changed: npt.NDArray[np.bool_]
+    ) -> Iterator[None]:
         """Make the parity of new bodies; collective, yields between rows.
 
         Parameters
@@ -174,7 +175,9 @@ class Coding:
 
     # ---- making lost bodies again ----------------------------------------------------------------
 
-    def decode(self, mine: Shards | None, into: _Bytes | None, lost: Sequence[int], tiles: int) -> Iterator[None]:
+    def decode(
+        self, mine: Shards | None, into: _Bytes | None, lost: Sequence[int], tiles: int
+    ) -> Iterator[None]:
         """Make lost bodies again, where their members are now; collective, yields between rows.
 
         Parameters
@@ -202,7 +205,9 @@ class Coding:
                 shard = places.row(me, codeword)
                 if mine is not None and shard in sources:
                     by = coefficients[sources.index(shard)]
-                    _core.multiply_tiles([self._sent[member, column]], [mine.tile(shard, tile)], [by])
+                    _core.multiply_tiles(
+                        [self._sent[member, column]], [mine.tile(shard, tile)], [by]
+                    )
             found = self._scatter(places.data)
             if into is not None:
                 into[:, tile] = found
@@ -224,6 +229,19 @@ class Coding:
                 sources, _, rows = self._code.plan(present, [column])
                 found[member, column] = (sources, rows[0])
         return found
+
+
+def slice_tiles(largest: int, data: int) -> int:
+    """Return how many tiles a slice has, where the largest body has so many bytes.
+
+    Parameters
+    ----------
+    largest : int
+        Bytes.
+    data : int
+        Slices of a body.
+    """
+    return -(-(-(-largest // TILE)) // data)
 
 
 def hashes_of(rows: _Bytes) -> Hashes:

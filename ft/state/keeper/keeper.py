@@ -11,19 +11,21 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
 
+from holdfast import _core
 from holdfast.comm.group import Group
 from holdfast.errors import ConfigError, HoldfastError, ProtocolError, Timeout
 from holdfast.ft.state.keeper import capture, wire
 from holdfast.ft.state.keeper.far_store import FarStore
-from holdfast.ft.state.keeper.generation import Generations, Snapshot
 from holdfast.ft.state.keeper.memory import Region, mapped
+from holdfast.ft.state.keeper.ops import Ops, room
 from holdfast.ft.state.keeper.peers import Peers
-from holdfast.ft.state.keeper.rounds import Rounds
+from holdfast.ft.state.keeper.slots import SLOTS, Part, Slot, Slots, digest_of
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.keeper.worker import Worker
 
@@ -46,13 +48,18 @@ class Keeper:
 
     def __init__(self, join: Join) -> None:
         self._join = join
-        self.generations = Generations()
+        self.slots = Slots()
         self.ended = threading.Event()
         self.left_at: float | None = time.monotonic()
         """When the last trainer went; None: one is there."""
         self._worker = Worker(self._failed)
-        self._peers: Peers | None = None
-        self._rounds: Rounds | None = None
+        # Of the worker's tasks alone.
+        self._machine = _core.Generations(slots=SLOTS)
+        self._ops: Ops | None = None
+        self._is_grouped = True
+        self._read = -1  # step whose state has been read
+        self._exposed = ""  # why a loss may cost more than the newest step
+        self._ended: tuple[bool, str] | None = None  # what became of the snapshot, and why
         self._lock = threading.Lock()  # guards what is below
         self._send: Send | None = None  # to the trainer that is there
         self._store: FarStore | None = None
@@ -119,8 +126,10 @@ class Keeper:
         return {
             "process": os.getpid(),
             "trainer": self._send is not None,
-            "capacity": self.generations.capacity,
-            "snapshots": [one.told() for one in self.generations.all if one.step >= 0],
+            "capacity": self.slots.body,
+            "epoch": self._machine.standing()["epoch"],
+            "exposed": self._exposed,
+            "snapshots": [one.told() for one in self.slots.all if one.part is not None],
         }
 
     def _later(
@@ -152,14 +161,16 @@ class Keeper:
     # ---- memory and others -----------------------------------------------------------------------
 
     def _reserve(self, message: Message) -> Iterator[None]:
-        self.generations.reserve(message.number("nbytes"))
-        self.tell(Message("reserved", {"capacity": self.generations.capacity}))
+        nbytes = message.number("nbytes")
+        data, parity = message.number("data", 255), message.number("parity", 255)
+        self.slots.reserve(*room(data, parity, nbytes))
+        self.tell(Message("reserved", {"capacity": nbytes}))
         yield
 
     def _meet_soon(self, message: Message) -> None:
         # Whoever waits in a group that has lost its trainers waits no more.
-        if self._peers is not None:
-            self._peers.group.abort("the keepers meet anew")
+        if self._ops is not None:
+            self._ops.abort()
         self._worker.add(self._meet(message))
         self._worker.hurry()
 
@@ -167,34 +178,63 @@ class Keeper:
         self._part(well=False)
         name, rank = message.text("name"), message.number("rank")
         size, timeout_s = message.number("size"), float(message.number("timeout_s"))
+        ranks, parity = message.fields["ranks"], message.number("parity", 255)
         self._store = FarStore(self.tell)
-        group = self._join(self._store, name, rank, size, timeout_s)
-        self._peers = Peers(group)
-        self._rounds = Rounds(self._peers, self.generations)
+        store = self._store
+
+        def meet(which: str, member: int, members: int) -> Group:
+            return self._join(store, f"{name}/code/{which}", member, members, timeout_s)
+
+        peers = Peers(self._join(store, name, rank, size, timeout_s))
+        self._ops = Ops(peers, self.slots, ranks, parity, meet)
+        self._is_grouped = not message.number("late")
         yield
         if message.number("late"):
-            return  # in the place of one that was lost, when the others go on
-        step, heads = self._rounds.choose()
+            # In the place of one that was lost: the others have let it in, begin anew with it, and
+            # are at a snapshot that this one is too late for.
+            yield from self._regroup(self._ops)
+            self._ops.idle()
+            self.tell(Message("met", {"step": -1}))
+            return
+        choice = yield from self._begin_anew(self._ops)
+        step = -1 if choice["fresh"] else int(choice["id"][1])
+        slot = self.slots.of(step)
+        head = slot.part.head if slot and slot.part else b""
+        heads = peers.tell(head).by_rank if step >= 0 else {}
+        lost, reason = choice["steps_lost"], choice["reason"]
+        fields = {"step": step, "heads": {str(r): len(head) for r, head in heads.items()}}
         self.tell(
-            Message(
-                "met",
-                {"step": step, "heads": {str(r): len(head) for r, head in heads.items()}},
-                b"".join(heads.values()),
-            )
+            Message("met", {**fields, "lost": lost, "reason": reason}, b"".join(heads.values()))
         )
+
+    def _begin_anew(self, ops: Ops) -> Generator[None, None, dict[str, Any]]:
+        """Agree on what all have, and make again what is lost; collective."""
+        standing = self._machine.standing()
+        epoch, choice = ops.choose(standing["epoch"], standing["reached"])
+        ops.renew_guards(epoch)
+        yield from ops.rebuild(choice)
+        settled = None if choice["fresh"] else tuple(choice["id"])
+        for slot in self.slots.all:
+            slot.is_committed = slot.is_whole and slot.id == settled
+            if not slot.is_committed:
+                slot.clear()
+        self._learn(
+            self._machine.begun(epoch, ops.peers.rank, ops.peers.size, settled, None, _now())
+        )
+        return choice
 
     def _part(self, well: bool) -> None:
         """Leave the group of keepers, if there is one."""
-        peers, self._peers, self._rounds = self._peers, None, None
-        if peers is not None:
+        ops, self._ops = self._ops, None
+        if ops is not None:
             with contextlib.suppress(HoldfastError):
-                peers.group.close(5.0 if well else 0.0)
+                ops.close(5.0 if well else 0.0)
 
     def _stand_in(self) -> Iterator[None]:
         """Take part in what the others do, while some of them have trainers."""
-        while self._rounds is not None and self._send is None:
+        while self._ops is not None and self._send is None:
             try:
-                if not self._rounds.idle():
+                if not self._ops.idle():
                     return
             except Timeout:
                 pass  # the others have had nothing to say for long
@@ -205,46 +245,106 @@ class Keeper:
     # ---- snapshots -------------------------------------------------------------------------------
 
     def _take(self, message: Message) -> Iterator[None]:
-        head, pieces, copied = _segments(message, "head", "pieces", "copied")
-        snapshot = Snapshot(
-            message.number("step"),
-            message.number("epoch"),
-            message.number("nbytes"),
-            message.text("layout"),
-            head,
-        )
-        generation, error = self.generations.free(), ""
+        step, ops = message.number("step"), self._ops
+        self._ended = None
         try:
-            if snapshot.nbytes > self.generations.capacity:
-                raise ConfigError(
-                    f"a snapshot of {snapshot.nbytes} bytes; reserved: {self.generations.capacity}"
-                )
-            generation.begin(snapshot)
-            yield from _fill(message, generation.region.view, snapshot.nbytes, pieces, copied)
-            tiles = capture.Tiles(generation.body)
-            rows = capture.pieces_of(pieces, snapshot.nbytes)
-            for upto in capture.read(message.number("process"), rows, generation.region.view):
-                tiles.complete(upto)
-                yield
-            tiles.complete(snapshot.nbytes)
-            generation.hashes = tiles.hashes
-            self.tell(Message("captured", {"step": snapshot.step}))
-            error = self._verdict(snapshot.step)
-        except HoldfastError as failure:
-            error = str(failure)
-            self.tell(Message("captured", {"step": snapshot.step, "error": error}))
+            if ops is None:
+                raise ProtocolError("take, before the keepers have met")
+            if not self._is_grouped:
+                yield from self._regroup(ops)
+            layout = int(message.text("layout")[:16] or "0", 16)
+            due = deque(self._machine.take(step, layout, _now()))
+            while due:
+                due.extend((yield from self._do(due.popleft(), message, ops)))
+        except HoldfastError as error:
+            # An op of the group that failed: whoever goes on meets anew.
+            self._learn(self._machine.keepers_lost([], _now()))
+            self._ended = (False, str(error))
         finally:
             wire.close_all(message.descriptors)
-        generation.is_whole = not error
-        yield
-        if self._rounds is None:
-            committed, why = not error, error or "there is no other keeper"
-            generation.is_committed = committed
-        else:
-            committed, why = self._rounds.commit(generation, error)
-        self.tell(
-            Message("committed", {"step": snapshot.step, "committed": committed, "why": why})
-        )
+        committed, why = self._ended or (False, self._exposed)
+        if self._read != step:
+            # Nobody reads the trainer's tensors: it need not wait.
+            self.tell(Message("captured", {"step": step, "error": why}))
+        self.tell(Message("committed", {"step": step, "committed": committed, "why": why}))
+
+    def _regroup(self, ops: Ops) -> Iterator[None]:
+        """After a keeper was lost: go on with the one that has come in its place."""
+        view = ops.peers.group.advance()
+        if len(view.ranks) == ops.peers.size:
+            self._is_grouped = True
+            yield from self._begin_anew(ops)
+
+    def _do(
+        self, action: dict[str, Any], message: Message, ops: Ops
+    ) -> Generator[None, None, list[dict[str, Any]]]:
+        """Do what the state machine says; return what it says next."""
+        machine, number = self._machine, int(action["slot"])
+        if action["do"] == "capture":
+            slot = self.slots.all[number]
+            error = yield from self._captured(slot, message)
+            step = message.number("step")
+            if error:
+                return machine.capture_failed(step, error, _now())
+            slot.id, slot.is_whole = (action["epoch"], action["step"]), True
+            return machine.captured(step, digest_of(slot.hashes), _now())
+        if action["do"] == "tell":
+            names = ("step", "ok", "layout", "hashes")
+            part = {name: action[name] for name in names}
+            rows, missing = ops.tell_part(part)
+            yield
+            return machine.gathered(rows, missing, _now())
+        if action["do"] == "code":
+            why = ""
+            try:
+                yield from ops.code(self.slots.all[number])
+            except HoldfastError as error:
+                why = str(error)
+            return machine.coded([], why, _now())
+        if action["do"] == "close":
+            missing, ok, flushing = ops.close_op(action["ok"], action["flushing"])
+            yield
+            return machine.closed(missing, ok, flushing, _now())
+        self._learn([action])
+        return []
+
+    def _learn(self, actions: list[dict[str, Any]]) -> None:
+        """Take note of what the state machine has decided."""
+        for action in actions:
+            if action["do"] == "committed":
+                self._ended = (True, "")
+                standing = self._machine.standing()["slots"][action["slot"]]
+                slot = self.slots.all[action["slot"]]
+                slot.is_committed, slot.parts = True, standing["parts"]
+            elif action["do"] == "dropped":
+                self._ended = (False, action["reason"])
+                if 0 <= action["slot"] < len(self.slots.all):
+                    self.slots.all[action["slot"]].clear()
+            elif action["do"] in ("exposed", "protected"):
+                self._exposed = action["reason"]
+                self._is_grouped = self._is_grouped and "was lost" not in action["reason"]
+
+    def _captured(self, slot: Slot, message: Message) -> Generator[None, None, str]:
+        """Read the trainer's state into a slot; return why it is not there."""
+        head, pieces, copied = _segments(message, "head", "pieces", "copied")
+        step, nbytes = message.number("step"), message.number("nbytes")
+        try:
+            if nbytes > len(slot.region.view):
+                raise ConfigError(f"{nbytes} bytes; reserved: {len(slot.region.view)}")
+            slot.begin(Part(step, nbytes, message.text("layout"), head))
+            yield from _fill(message, slot.region.view, nbytes, copied)
+            tiles = capture.Tiles(slot.body)
+            rows = capture.pieces_of(pieces, nbytes)
+            for upto in capture.read(message.number("process"), rows, slot.region.view):
+                tiles.complete(upto)
+                yield
+            tiles.complete(nbytes)
+            slot.hashes = tiles.hashes
+            self._read = step
+            self.tell(Message("captured", {"step": step}))
+            return self._verdict(step)
+        except HoldfastError as failure:
+            return str(failure)
 
     def _verdict(self, step: int) -> str:
         """Wait until the trainer has said whether its tensors stayed as they were."""
@@ -259,22 +359,27 @@ class Keeper:
                 return str(told.fields.get("error", ""))
 
     def _fetch(self, message: Message) -> Iterator[None]:
-        if self._rounds is None:
+        if self._ops is None:
             raise ProtocolError("fetch, before the keepers have met")
         count = message.number("ranges", 1 << 24)
         rows = np.frombuffer(message.blob, "<i8")
         if len(rows) != 3 * count:
             raise ProtocolError(f"{len(message.blob)} bytes of {count} ranges; accepted: 24 each")
         wanted = [(int(r), int(at), int(n)) for r, at, n in rows.reshape(-1, 3)]
-        if any(not 0 <= source < self._rounds.peers.size or n < 0 for source, _, n in wanted):
+        if any(not 0 <= source < self._ops.peers.size or n < 0 for source, _, n in wanted):
             raise ProtocolError("a range of a rank that there is not, or of less than nothing")
         total = sum(n for _, _, n in wanted)
         region = Region("restored state", max(1, total))
         try:
-            yield from self._rounds.fetch(message.number("step"), wanted, region.view)
+            slot = self.slots.of(message.number("step"))
+            yield from self._ops.fetch(slot, wanted, region.view)
             self.tell(Message("fetched", {"nbytes": total}, b"", (region.descriptor,)))
         finally:
             region.close()
+
+
+def _now() -> float:
+    return time.monotonic()
 
 
 def _segments(message: Message, *names: str) -> list[bytes]:
@@ -289,11 +394,8 @@ def _segments(message: Message, *names: str) -> list[bytes]:
     return found
 
 
-def _fill(
-    message: Message, view: memoryview, nbytes: int, pieces: bytes, copied: bytes
-) -> Iterator[None]:
+def _fill(message: Message, view: memoryview, nbytes: int, copied: bytes) -> Iterator[None]:
     """Put what the trainer has copied itself into its place."""
-    del pieces
     rows = capture.pieces_of(copied, nbytes)
     if not len(rows):
         return

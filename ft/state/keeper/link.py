@@ -106,12 +106,14 @@ class KeeperLink:
         probe = ctypes.create_string_buffer(1)
         with contextlib.suppress(AttributeError):
             # By Yama a process may be read by its children's children, but not by its child.
-            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, self._process_of_other_end(), 0, 0, 0)
+            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, self.process, 0, 0, 0)
         fields = {"version": VERSION, "process": os.getpid(), "address": ctypes.addressof(probe)}
         self.send(Message("hello", fields))
         return self.wait("welcome", timeout_s)
 
-    def _process_of_other_end(self) -> int:
+    @property
+    def process(self) -> int:
+        """The keeper's."""
         raw = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         return int.from_bytes(raw[:4], sys.byteorder)
 

@@ -27,7 +27,9 @@ _MOST_CALLERS = 16
 _LOOK_S = 0.5
 
 
-def join(store: object, name: str, rank: int, size: int, timeout_s: float, options: Options) -> Group:
+def join(
+    store: object, name: str, rank: int, size: int, timeout_s: float, options: Options
+) -> Group:
     """Meet the other keepers at a store."""
     node = _process.node(options)
     return Group(node.join(store, name, rank, size, timeout_s, options.timeout), node)
@@ -36,7 +38,9 @@ def join(store: object, name: str, rank: int, size: int, timeout_s: float, optio
 class _Caller:
     """One connection."""
 
-    def __init__(self, keeper: Keeper, connection: socket.socket, room: threading.Semaphore) -> None:
+    def __init__(
+        self, keeper: Keeper, connection: socket.socket, room: threading.Semaphore
+    ) -> None:
         self._keeper, self._connection, self._room = keeper, connection, room
         self._lock = threading.Lock()  # guards sends: the worker's, and this thread's
         self._is_trainer = False

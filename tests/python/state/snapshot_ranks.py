@@ -41,7 +41,11 @@ class Loader:
 def build(rank: int) -> dict[str, Any]:
     torch.manual_seed(7)
     net = nn.Sequential(
-        nn.Linear(32, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH + 1), nn.GELU(), nn.Linear(WIDTH + 1, 4)
+        nn.Linear(32, WIDTH),
+        nn.GELU(),
+        nn.Linear(WIDTH, WIDTH + 1),
+        nn.GELU(),
+        nn.Linear(WIDTH + 1, 4),
     )
     if os.environ.get("SPREAD") == "fsdp":
         for layer in net:
@@ -81,18 +85,26 @@ def digest(state: dict[str, Any]) -> str:
     return found.hexdigest()[:16]
 
 
+def code() -> tuple[int, int] | None:
+    """CODE, as ``3+1``."""
+    k, plus, m = os.environ.get("CODE", "").partition("+")
+    return (int(k), int(m)) if plus else None
+
+
 def trains() -> None:
-    """Train to the end; KILLS: lines of rank and step, each of which happens once."""
+    """Train to the end, with the losses that KILLS says, each of which happens once."""
     torch.set_num_threads(1)
+    os.environ["HOLDFAST_DOMAIN"] = f"domain{os.environ['RANK']}"
     dist.init_process_group(os.environ.get("BACKEND", "holdfast"))
     rank = dist.get_rank()
     state = build(rank)
-    with Snapshots(state, patience=60.0) as snapshots:
+    with Snapshots(state, code=code(), patience=60.0) as snapshots:
         print("BEGINS", snapshots.step, flush=True)
         for step in snapshots.steps(STEPS):
-            die_if_due(rank, step)
+            die_if_due(rank, step, snapshots)
             loss = train_step(state)
             print("STEP", step, loss, digest(state), flush=True)
+        print("ENDS", snapshots.unprotected or "protected", flush=True)
         dist.barrier()
     dist.destroy_process_group()
 
@@ -100,6 +112,7 @@ def trains() -> None:
 def restarts() -> None:
     """As `trains`, but who has lost a peer goes on in its own process."""
     torch.set_num_threads(1)
+    os.environ["HOLDFAST_DOMAIN"] = f"domain{os.environ['RANK']}"
     dist.init_process_group("holdfast")
     job()
     dist.barrier()
@@ -110,18 +123,23 @@ def restarts() -> None:
 def job(restart: Restart) -> None:
     rank = dist.get_rank()
     state = build(rank)
-    with Snapshots(state, patience=60.0) as snapshots:
+    with Snapshots(state, code=code(), patience=60.0) as snapshots:
         print("BEGINS", restart.number, snapshots.step, flush=True)
         for step in snapshots.steps(STEPS):
-            die_if_due(rank, step)
+            die_if_due(rank, step, snapshots)
             loss = train_step(state)
             print("STEP", step, loss, digest(state), flush=True)
 
 
-def die_if_due(rank: int, step: int) -> None:
+def die_if_due(rank: int, step: int, snapshots: Snapshots) -> None:
+    """Do what KILLS says: ``trainer:2:7``, ``keeper:2:7`` or ``host:2:7``, rank and step."""
     for kill in os.environ.get("KILLS", "").split():
-        mine = kill == f"{rank}:{step}"
+        what, *place = kill.split(":")
         mark = Path(os.environ["MARKS"]) / kill.replace(":", "-")
-        if mine and not mark.exists():
-            mark.touch()
+        if place != [str(rank), str(step)] or mark.exists():
+            continue
+        mark.touch()
+        if what in ("keeper", "host"):
+            os.kill(snapshots.keeper, signal.SIGKILL)
+        if what in ("trainer", "host"):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,269 @@
+"""The ops of the keepers' group that a snapshot and a restore consist of.
+
+Their order is the state machine's (`_core.Generations`); what they carry is here.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast import _core
+from holdfast.comm.group import Group
+from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.ft.state.keeper.capture import TILE
+from holdfast.ft.state.keeper.coding import Coding, hashes_of, slice_tiles
+from holdfast.ft.state.keeper.peers import Peers, Range
+from holdfast.ft.state.keeper.slots import Part, Slot, Slots, digest_of
+
+
+class Ops:
+    """Of one keeper.
+
+    Parameters
+    ----------
+    peers : Peers
+        All keepers.
+    slots : Slots
+        What this one has.
+    ranks : sequence of int
+        The ranks of the code group, by its members.
+    parity : int
+        Of the code; 0: there is none.
+    meet : callable
+        Meets the members of the code group under a name: of which epoch, which member, how many.
+    """
+
+    def __init__(
+        self,
+        peers: Peers,
+        slots: Slots,
+        ranks: Sequence[int],
+        parity: int,
+        meet: Callable[[str, int, int], Group],
+    ) -> None:
+        self.peers, self._slots = peers, slots
+        self._ranks, self._parity, self._meet = list(ranks), parity, meet
+        self._guards: Peers | None = None
+        self._coding: Coding | None = None
+
+    def renew_guards(self, epoch: int) -> None:
+        """Meet the others of the code group, anew in each epoch; collective among them."""
+        if not self._parity:
+            return
+        if self._guards is not None:
+            # One of them is lost, and confirms nothing.
+            with contextlib.suppress(HoldfastError):
+                self._guards.group.close(0.0)
+        name = f"{epoch}/{'-'.join(map(str, self._ranks))}"
+        group = self._meet(name, self._ranks.index(self.peers.rank), len(self._ranks))
+        self._guards = Peers(group)
+        self._coding = Coding(group, len(self._ranks) - self._parity, self._parity)
+
+    def close(self, timeout_s: float) -> None:
+        """Leave all groups."""
+        for one in (self._guards, self.peers):
+            if one is not None:
+                one.group.close(timeout_s)
+
+    def abort(self) -> None:
+        """End what runs, in another thread."""
+        for one in (self._guards, self.peers):
+            if one is not None:
+                one.group.abort("the keepers meet anew")
+
+    # ---- a snapshot ------------------------------------------------------------------------------
+
+    def tell_part(
+        self, told: Mapping[str, Any]
+    ) -> tuple[list[tuple[int, bool, int, int]], list[int]]:
+        """Tell what was captured here; return everybody's row, and who is missing."""
+        found, missing = self.peers.tell_json(told)
+        steps = [one["step"] for one in found.values() if "idle" not in one]
+        newest = max(steps, default=0)
+        rows = []
+        for rank in range(self.peers.size):
+            one = found.get(rank, {})
+            idle = "idle" in one or not one
+            step = newest if idle else one["step"]
+            rows.append((step, not idle and one["ok"], one.get("layout", 0), one.get("hashes", 0)))
+        return rows, list(missing)
+
+    def idle(self) -> bool:
+        """Take part in the first op with nothing; return whether anybody had anything."""
+        found, _ = self.peers.tell_json({"idle": True})
+        return any("idle" not in one for one in found.values())
+
+    def code(self, slot: Slot) -> Iterator[None]:
+        """Make the parity that this keeper holds of the others, and take note of what they have."""
+        if self._coding is None or self._guards is None:
+            return
+        assert slot.part is not None
+        old = self._slots.newest
+        base = list(old.id) if old is not None and old is not slot else None
+        told, _ = self._guards.tell_json(
+            {
+                "base": base if old is not None and len(old.row_hashes) else None,
+                "largest": old.largest if old is not None else 0,
+                "layout": bool(old and old.part and old.part.layout == slot.part.layout),
+                "nbytes": slot.part.nbytes,
+                "part": _packed(slot.part, slot.hashes),
+            }
+        )
+        bases = {tuple(one["base"] or ()) for one in told.values()}
+        slot.largest = max(one["nbytes"] for one in told.values())
+        same = all(one["layout"] and one["largest"] == slot.largest for one in told.values())
+        slot.guarded = {self._ranks[member]: _unpacked(one["part"]) for member, one in told.items()}
+        coding = self._coding
+        new = coding.shards(slot.region.view, slot.parity.view, slot.largest)
+        before, changed = None, np.ones(new.slices.shape[:2], bool)
+        if same and len(bases) == 1 and () not in bases and old is not None:
+            before = coding.shards(old.region.view, old.parity.view, slot.largest)
+            flat = changed.reshape(-1)
+            flat[:] = False
+            flat[: len(slot.hashes)] = slot.hashes != old.hashes
+        yield from coding.encode(new, before, changed)
+        slot.has_parity(self._parity, hashes_of(new.rows))
+
+    def close_op(self, ok: bool, flushing: bool) -> tuple[list[int], bool, bool]:
+        """End a snapshot: who was missing, whether all were well, and whether any is flushing."""
+        said = np.array([int(ok), int(not flushing)], np.int64)
+        self.peers.group.all_reduce(said, op="min")
+        outcome = self.peers.group.outcome
+        return list(outcome.missing if outcome else ()), bool(said[0]), not bool(said[1])
+
+    # ---- a restore -------------------------------------------------------------------------------
+
+    def reports(self) -> list[dict[str, Any]]:
+        """Return what this keeper has, checked byte by byte, for the choice."""
+        found = []
+        for slot in self._slots.all:
+            if not slot.is_whole or not slot.parts:
+                continue
+            has_rows = len(slot.row_hashes) > 0 or self._parity == 0
+            data = len(self._ranks) - self._parity
+            tiles = slice_tiles(slot.largest, data) if self._parity else 0
+            found.append(
+                {
+                    "holder": self.peers.rank,
+                    "place": "memory",
+                    "id": slot.id,
+                    "committed": slot.is_committed,
+                    "rank": self.peers.rank,
+                    "group": self._ranks,
+                    "parity": self._parity,
+                    "slice_tiles": tiles,
+                    "parts": slot.parts,
+                    "has_body": True,
+                    "hashes": digest_of(slot.hashes),
+                    "damaged": slot.damaged(),
+                    "rows": [has_rows] * self._parity,
+                    "damaged_rows": slot.damaged_rows(),
+                }
+            )
+        return found
+
+    def choose(self, epoch: int, reached: int) -> tuple[int, dict[str, Any]]:
+        """Agree on the newest snapshot that all can have; collective.
+
+        Returns
+        -------
+        tuple of int and dict
+            The epoch of the group that begins, and the choice.
+        """
+        mine = {"reports": self.reports(), "epoch": epoch, "reached": reached}
+        told, _ = self.peers.tell_json(mine)
+        reports = [
+            {**one, "id": tuple(one["id"]), "damaged_rows": [tuple(r) for r in one["damaged_rows"]]}
+            for rank in sorted(told)
+            for one in told[rank]["reports"]
+        ]
+        epochs = [one["epoch"] for one in told.values()]
+        # Of the same shape as this world: another number of ranks has other code groups.
+        choice = _core.choose_snapshot(reports, [], max(one["reached"] for one in told.values()))
+        return 1 + max(epochs), choice
+
+    def rebuild(self, choice: Mapping[str, Any]) -> Iterator[None]:
+        """Make again what lost keepers had, where their ranks' keepers are now; collective."""
+        wanted = [one for one in choice["sources"] if one["kind"] == "decode" or one["repair"]]
+        lost = [one["rank"] for one in wanted]
+        if not any(rank in self._ranks for rank in lost):
+            return
+        if self._coding is None or self._guards is None:
+            raise ProtocolError(f"parts of ranks {lost} are lost, and there is no code")
+        me = self.peers.rank
+        id = tuple(choice["id"])
+        slot = next((one for one in self._slots.all if one.is_whole and one.id == id), None)
+        is_lost = me in lost
+        guards = {} if is_lost or slot is None else slot.guarded
+        told, _ = self._guards.tell_json(
+            {
+                "guarded": {str(rank): _packed(*one) for rank, one in guards.items()},
+                "largest": slot.largest if slot and not is_lost else 0,
+            }
+        )
+        largest = max(one["largest"] for one in told.values())
+        coding, into, mine = self._coding, None, None
+        if is_lost:
+            slot = self._adopt(id, told, largest, list(choice["parts"]))
+            into = coding.shards(slot.region.view, slot.parity.view, largest).slices
+        elif slot is not None:
+            mine = coding.shards(slot.region.view, slot.parity.view, largest)
+        members = [self._ranks.index(rank) for rank in lost if rank in self._ranks]
+        yield from coding.decode(mine, into, members, coding.slice_tiles(largest))
+        if is_lost and slot is not None:
+            if wrong := slot.damaged():
+                slot.clear()
+                raise ProtocolError(
+                    f"{len(wrong)} tiles of rank {me} were made again with other hashes"
+                )
+            slot.is_whole = slot.is_committed = True
+
+    def _adopt(self, id: Any, told: Mapping[int, Any], largest: int, parts: list[int]) -> Slot:
+        """Return a slot that is about to get what another keeper of this rank had."""
+        packed = next(
+            one["guarded"][str(self.peers.rank)]
+            for one in told.values()
+            if str(self.peers.rank) in one["guarded"]
+        )
+        part, hashes = _unpacked(packed)
+        assert self._coding is not None
+        body, parity = self._coding.room(largest)
+        self._slots.reserve(body, parity)
+        # The first one is for the next snapshot.
+        slot = self._slots.all[-1]
+        slot.begin(part)
+        slot.id, slot.hashes, slot.parts, slot.largest = id, hashes, parts, largest
+        return slot
+
+    def fetch(self, slot: Slot | None, wanted: Sequence[Range], into: memoryview) -> Iterator[None]:
+        """Fetch ranges of all ranks' bodies; collective, also for who wants nothing."""
+        yield from self.peers.exchange(wanted, slot.body if slot else memoryview(b""), into)
+
+
+def _packed(part: Part, hashes: Any) -> dict[str, Any]:
+    return {
+        "step": part.step,
+        "nbytes": part.nbytes,
+        "layout": part.layout,
+        "head": base64.b64encode(part.head).decode(),
+        "hashes": base64.b64encode(hashes.tobytes()).decode(),
+    }
+
+
+def _unpacked(told: Mapping[str, Any]) -> tuple[Part, Any]:
+    head = base64.b64decode(told["head"])
+    part = Part(told["step"], told["nbytes"], told["layout"], head)
+    return part, np.frombuffer(base64.b64decode(told["hashes"]), np.uint64).copy()
+
+
+def room(coding_data: int, parity: int, body: int) -> tuple[int, int]:
+    """Return the bytes of a padded body and of parity, where the largest body has so many."""
+    if parity == 0:
+        return body, 0
+    tiles = slice_tiles(body, coding_data)
+    return tiles * coding_data * TILE, tiles * parity * TILE

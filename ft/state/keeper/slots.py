@@ -1,0 +1,168 @@
+"""Slots: a keeper's memory, each with the part of a snapshot that is in it.
+
+Which slot is for which snapshot, and which snapshot counts, is decided elsewhere
+(native/ft/snapshots); here are the bytes, and what is known of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from holdfast.ft.state.keeper.capture import TILE, Hashes, Tiles
+from holdfast.ft.state.keeper.memory import Region, refuse_beyond
+
+# The newest committed snapshot, and the next.
+SLOTS = 2
+
+Id = tuple[int, int]
+"""Epoch of the group of keepers, and step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One rank's part of a snapshot, described.
+
+    Parameters
+    ----------
+    step : int
+        Of training.
+    nbytes : int
+        Of the body.
+    layout : str
+        Digest of where what lies in it: bodies of one layout have the same bytes at the same place.
+    head : bytes
+        What describes the body.
+    """
+
+    step: int
+    nbytes: int
+    layout: str
+    head: bytes
+
+
+def digest_of(hashes: Hashes) -> int:
+    """Return the hash of tiles' hashes."""
+    return xxhash.xxh3_64_intdigest(hashes.tobytes())
+
+
+class Slot:
+    """Room for one body, and for a row of parity or more.
+
+    Parameters
+    ----------
+    name : str
+        For errors and ``/proc``.
+    body, parity : int
+        Bytes.
+    """
+
+    def __init__(self, name: str, body: int, parity: int) -> None:
+        self.region = Region(f"body of {name}", max(body, TILE))
+        self.parity = Region(f"parity of {name}", max(parity, TILE))
+        self.clear()
+        self._layout = ""
+        self._written = 0
+
+    def clear(self) -> None:
+        """Have nothing any more."""
+        self.part: Part | None = None
+        self.id: Id = (0, 0)
+        self.hashes: Hashes = np.zeros(0, np.uint64)
+        self.row_hashes: Hashes = np.zeros(0, np.uint64)
+        self.parts: list[int] = []
+        self.guarded: dict[int, tuple[Part, Hashes]] = {}
+        self.largest = 0
+        self.is_whole = self.is_committed = False
+
+    @property
+    def body(self) -> memoryview:
+        """The bytes of the part."""
+        return self.region.view[: self.part.nbytes if self.part else 0]
+
+    def begin(self, part: Part) -> None:
+        """Make room for a part; what was there is gone."""
+        self.clear()
+        self.part = part
+        everything = np.frombuffer(self.region.view, np.uint8)
+        # Where no tensor lies, all members' bytes are zero: parity is of whole tiles.
+        first = 0 if part.layout != self._layout else part.nbytes
+        everything[first : max(self._written, first)] = 0
+        self._layout, self._written = part.layout, part.nbytes
+
+    def damaged(self) -> list[int]:
+        """Return the tiles that have not the bytes that were captured."""
+        return Tiles(self.body).damaged(self.hashes)
+
+    def damaged_rows(self) -> list[tuple[int, int]]:
+        """Return (row, tile) of parity that has not the bytes that were made."""
+        count = len(self.row_hashes)
+        wrong = Tiles(self.parity.view[: count * TILE]).damaged(self.row_hashes)
+        tiles = max(1, count // max(1, self._rows))
+        return [(tile // tiles, tile % tiles) for tile in wrong]
+
+    _rows = 0
+
+    def has_parity(self, rows: int, hashes: Hashes) -> None:
+        """Take note of parity that is made."""
+        self._rows, self.row_hashes = rows, hashes
+
+    def told(self) -> dict[str, Any]:
+        """Return what a message says of it."""
+        return {
+            "step": self.part.step if self.part else -1,
+            "nbytes": len(self.body),
+            "whole": self.is_whole,
+            "committed": self.is_committed,
+        }
+
+
+class Slots:
+    """All of a keeper's, of one size."""
+
+    def __init__(self) -> None:
+        self.all: list[Slot] = []
+        self.body = self.parity = 0
+
+    def reserve(self, body: int, parity: int) -> None:
+        """Have room for bodies and parity of so many bytes; what is committed is kept.
+
+        Raises
+        ------
+        ConfigError
+            There is not so much memory.
+        """
+        if body <= self.body and parity <= self.parity:
+            return
+        body, parity = max(body, self.body), max(parity, self.parity)
+        refuse_beyond(
+            SLOTS * (body + parity), f"{SLOTS} snapshots of {body} bytes and {parity} of parity"
+        )
+        found = [Slot(f"snapshot {number}", body, parity) for number in range(SLOTS)]
+        for old, new in zip(self.all, found, strict=False):
+            if old.is_whole and old.part is not None:
+                new.begin(old.part)
+                new.body[:] = old.body
+                for name in ("id", "hashes", "parts", "guarded", "largest", "is_committed"):
+                    setattr(new, name, getattr(old, name))
+                made = len(old.row_hashes) * TILE
+                new.parity.view[:made] = old.parity.view[:made]
+                new.has_parity(old._rows, old.row_hashes)
+                new.is_whole = True
+            old.region.close()
+            old.parity.close()
+        self.all, self.body, self.parity = found, body, parity
+
+    def of(self, step: int) -> Slot | None:
+        """The one that has a step, whole; of several the newest."""
+        there = [one for one in self.all if one.is_whole and one.part and one.part.step == step]
+        return max(there, key=lambda one: one.id, default=None)
+
+    @property
+    def newest(self) -> Slot | None:
+        """The newest one that is committed."""
+        there = [one for one in self.all if one.is_committed]
+        return max(there, key=lambda one: one.id, default=None)

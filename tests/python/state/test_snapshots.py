@@ -1,0 +1,101 @@
+"""Snapshots of real training: whatever is killed, the rest has the bits of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from ranks import importing
+
+RANKS, STEPS, LIMIT_S = 4, 12, 120
+
+
+def job(here: Path, function: str, *arguments: str, **env: str) -> str:
+    """Run a job of `holdfast run` in a folder; its lines, with the ranks before them."""
+    marks = here / "marks"
+    marks.mkdir(exist_ok=True)
+    (here / "program.py").write_text(f"{importing('snapshot_ranks')}; snapshot_ranks.{function}()")
+    command = [sys.executable, "-m", "holdfast.cli", "run", "-n", str(RANKS), "--tag-output"]
+    whole = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "MARKS": str(marks),
+        "SPREAD": "fsdp",
+        "HOLDFAST_JOB": f"test-{here}",
+        **env,
+    }
+    found = subprocess.run(
+        [*command, *arguments, "program.py"],
+        cwd=here,
+        env=whole,
+        timeout=LIMIT_S,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    return found.stdout
+
+
+def steps_of(output: str) -> dict[tuple[str, int], set[str]]:
+    """By rank and step, what the step came to: loss and digest."""
+    found = defaultdict(set)
+    for line in output.splitlines():
+        rank, word, *rest = line.split(" ") if line.count(" ") >= 2 else ("", "", "")
+        if word == "STEP":
+            found[rank, int(rest[0])].add(" ".join(rest[1:]))
+    return found
+
+
+def begins(output: str) -> list[int]:
+    """Steps that lives began with, in the order of their lines."""
+    return [int(line.split()[-1]) for line in output.splitlines() if " BEGINS " in line]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], set[str]]:
+    found = steps_of(job(tmp_path_factory.mktemp("undisturbed"), "trains"))
+    assert len(found) == RANKS * STEPS
+    return found
+
+
+def test_a_job_that_is_killed_goes_on_from_its_keepers(tmp_path: Path, undisturbed: object) -> None:
+    first = job(tmp_path, "trains", KILLS="trainer:2:7")
+    second = job(tmp_path, "trains")
+    assert begins(second) == [6] * RANKS, first + second
+    assert steps_of(first + second) == undisturbed
+
+
+@pytest.mark.parametrize("code", ["", "3+1"])
+def test_who_has_lost_a_peer_goes_on_in_its_own_process(
+    tmp_path: Path, undisturbed: object, code: str
+) -> None:
+    kills = "trainer:2:4 trainer:0:8"
+    output = job(tmp_path, "restarts", "--respawn", KILLS=kills, CODE=code)
+    assert steps_of(output) == undisturbed, output
+    # Three processes stayed for the first loss, and were called again; two for both.
+    calls = [line.split()[-2] for line in output.splitlines() if " BEGINS " in line]
+    assert sorted(calls) == ["0"] * 6 + ["1"] * 4 + ["2"] * 2, output
+    assert min(step for step in begins(output) if step) >= 3
+
+
+def test_a_lost_host_is_made_again_of_the_others(tmp_path: Path, undisturbed: object) -> None:
+    kills = "host:1:5 host:3:9"
+    output = job(tmp_path, "restarts", "--respawn", KILLS=kills, CODE="3+1")
+    assert steps_of(output) == undisturbed, output
+    assert min(step for step in begins(output) if step) >= 4, output
+
+
+def test_a_lost_keeper_costs_protection_until_the_next_snapshots(
+    tmp_path: Path, undisturbed: object
+) -> None:
+    output = job(tmp_path, "trains", KILLS="keeper:1:3", CODE="3+1")
+    assert steps_of(output) == undisturbed, output
+    assert output.count("ENDS protected") == RANKS, output
+    assert "the state is unprotected" in output
+
+
