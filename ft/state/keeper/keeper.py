@@ -57,6 +57,7 @@ class Keeper:
         self._machine = _core.Generations(slots=SLOTS)
         self._ops: Ops | None = None
         self._is_grouped = True
+        self._passed = -1  # the others' step, when this keeper had nothing for it
         self._read = -1  # step whose state has been read
         self._exposed = ""  # why a loss may cost more than the newest step
         self._ended: tuple[bool, str] | None = None  # what became of the snapshot, and why
@@ -187,14 +188,16 @@ class Keeper:
 
         peers = Peers(self._join(store, name, rank, size, timeout_s))
         self._ops = Ops(peers, self.slots, ranks, parity, meet)
-        self._is_grouped = not message.number("late")
+        self._is_grouped, self._passed = not message.number("late"), -1
         yield
         if message.number("late"):
             # In the place of one that was lost: the others have let it in, begin anew with it, and
             # are at a snapshot that this one is too late for.
             yield from self._regroup(self._ops)
-            self._ops.idle()
             self.tell(Message("met", {"step": -1}))
+            while not self._worker.has_more and self._send is not None:
+                self._passed = self._ops.idle()
+                yield
             return
         choice = yield from self._begin_anew(self._ops)
         step = -1 if choice["fresh"] else int(choice["id"][1])
@@ -234,7 +237,8 @@ class Keeper:
         """Take part in what the others do, while some of them have trainers."""
         while self._ops is not None and self._send is None:
             try:
-                if not self._ops.idle():
+                self._passed = self._ops.idle()
+                if self._passed < 0:
                     return
             except Timeout:
                 pass  # the others have had nothing to say for long
@@ -253,7 +257,8 @@ class Keeper:
             if not self._is_grouped:
                 yield from self._regroup(ops)
             layout = int(message.text("layout")[:16] or "0", 16)
-            due = deque(self._machine.take(step, layout, _now()))
+            is_late = step <= self._passed
+            due = deque([] if is_late else self._machine.take(step, layout, _now()))
             while due:
                 due.extend((yield from self._do(due.popleft(), message, ops)))
         except HoldfastError as error:

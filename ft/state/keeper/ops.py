@@ -93,10 +93,10 @@ class Ops:
             rows.append((step, not idle and one["ok"], one.get("layout", 0), one.get("hashes", 0)))
         return rows, list(missing)
 
-    def idle(self) -> bool:
-        """Take part in the first op with nothing; return whether anybody had anything."""
+    def idle(self) -> int:
+        """Take part in the first op with nothing; return the step of the others, -1: all had none."""
         found, _ = self.peers.tell_json({"idle": True})
-        return any("idle" not in one for one in found.values())
+        return max((one["step"] for one in found.values() if "idle" not in one), default=-1)
 
     def code(self, slot: Slot) -> Iterator[None]:
         """Make the parity that this keeper holds of the others, and take note of what they have."""

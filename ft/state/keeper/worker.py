@@ -46,6 +46,12 @@ class Worker:
             self._tasks.append(task)
             self._lock.notify_all()
 
+    @property
+    def has_more(self) -> bool:
+        """Whether a task waits for the one that is being done."""
+        with self._lock:
+            return len(self._tasks) > 1
+
     def hurry(self) -> None:
         """Do all that is there at the usual priority: somebody waits."""
         with self._lock:
