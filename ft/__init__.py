@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.ft.state.dcp.reader import StateReader
     from holdfast.ft.state.dcp.writer import StateWriter
     from holdfast.ft.state.layout.rng import rng
+    from holdfast.ft.state.restart import Restart, restartable
+    from holdfast.ft.state.snapshots import Snapshots
 
 __all__ = [
     "CO2",
@@ -40,14 +42,17 @@ __all__ = [
     "OuterOptimizer",
     "OuterSGD",
     "OuterStep",
+    "Restart",
     "Rounds",
     "Site",
+    "Snapshots",
     "SparseLoCo",
     "StateReader",
     "StateWriter",
     "StreamingDiLoCo",
     "Trainer",
     "load_run",
+    "restartable",
     "rng",
     "save_run",
 ]
@@ -64,14 +69,17 @@ _ON_FIRST_USE = {
     "OuterOptimizer": "optimizers",
     "OuterSGD": "optimizers",
     "OuterStep": "report",
+    "Restart": "state.restart",
     "Rounds": "rounds",
     "Site": "site",
+    "Snapshots": "state.snapshots",
     "SparseLoCo": "sparse_loco",
     "StateReader": "state.dcp.reader",
     "StateWriter": "state.dcp.writer",
     "StreamingDiLoCo": "streaming",
     "Trainer": "trainer",
     "load_run": "run_state",
+    "restartable": "state.restart",
     "rng": "state.layout.rng",
     "save_run": "run_state",
 }

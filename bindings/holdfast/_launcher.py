@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -143,6 +144,8 @@ class _World:
         self._ask = _ends.die_with_launcher()
         self._witness = _ends.Witness(Path(directory) / "witness")
         self._waits: list[threading.Thread] = []
+        # By which ranks find their keepers again; a job of the user's own name does in its next run.
+        self._name = os.environ.get("HOLDFAST_JOB") or f"run-{uuid.uuid4().hex}"
         self._meeting = self._meet(0)
 
     def _meet(self, life: int) -> _Meeting:
@@ -159,6 +162,7 @@ class _World:
             os.environ,
             **self._mpi.environment,
             **self._witness.environment,
+            HOLDFAST_JOB=self._name,
             RANK=str(rank),
             WORLD_SIZE=str(job.ranks),
             LOCAL_RANK=str(rank),

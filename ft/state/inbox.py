@@ -13,29 +13,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from holdfast.ft.state.keeper.memory import Region
 from holdfast.ft.state.layout.capture import Capture, is_direct, write
 
 _ALIGNMENT = 64
-
-
-def steady_tensors(state: Mapping[str, Any]) -> set[int]:
-    """Return where the storages lie that only an optimiser's step changes.
-
-    Parameters
-    ----------
-    state : mapping of str to object
-        A user's; what its optimisers have.
-    """
-    found = set()
-    for optimizer in optimizers(state):
-        tensors = [p for group in optimizer.param_groups for p in group["params"]]
-        for kept in optimizer.state.values():
-            tensors += [value for value in kept.values() if isinstance(value, torch.Tensor)]
-        found |= {_storage(tensor) for tensor in tensors}
-    return found - {0}
 
 
 def optimizers(value: Any) -> list[torch.optim.Optimizer]:
@@ -45,13 +27,6 @@ def optimizers(value: Any) -> list[torch.optim.Optimizer]:
     items = value.values() if isinstance(value, Mapping) else ()
     items = value if isinstance(value, list | tuple) else items
     return [found for each in items for found in optimizers(each)]
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    local = getattr(tensor, "_local_tensor", tensor)
-    if isinstance(local, nn.Parameter):
-        local = local.detach()
-    return int(local.untyped_storage().data_ptr())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +55,7 @@ class Packed:
         return sorted({name for name, tensor, version in self.read if tensor._version != version})
 
 
-def pack(capture: Capture, objects_at: int, steady: set[int], reads: bool) -> Packed:
+def pack(capture: Capture, objects_at: int, reads: bool) -> Packed:
     """Copy what the keeper does not read.
 
     Parameters
@@ -89,18 +64,17 @@ def pack(capture: Capture, objects_at: int, steady: set[int], reads: bool) -> Pa
         Of the state.
     objects_at : int
         Where in the body the pickled rest lies.
-    steady : set of int
-        What `steady_tensors` returned.
     reads : bool
-        Whether the keeper may read this process's memory.
+        Whether the keeper may read this process's memory, and an optimiser's step waits for it.
     """
     pieces, copied, copies, read = [], [], [], []
     room = len(capture.objects)
-    for source in capture.sources:
+    early = set(capture.early)
+    for number, source in enumerate(capture.sources):
         entry = source.entry
         if not entry.nbytes:
             continue
-        if reads and is_direct(source.view) and _storage(source.tensor) in steady:
+        if reads and number not in early and is_direct(source.view):
             address = source.view.data_ptr() + entry.first * entry.item
             pieces.append((address, entry.nbytes, entry.at))
             read.append((entry.name, source.tensor, source.tensor._version))

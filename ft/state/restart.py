@@ -1,12 +1,13 @@
 """`restartable`: a function that trains, called again in the same process after a loss.
 
-Who has lost a peer leaves all that the function had made, waits for the peer to come back, and calls
-it anew; with `Snapshots` inside, it goes on from the keepers' memory. Nothing is imported, compiled
-or connected again but what the function makes.
+Who has lost a peer leaves all that the function had made, waits for the peer to come back, and
+calls it anew; with `Snapshots` inside, it goes on from the keepers' memory. Nothing is imported or
+connected again but what the function makes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import threading
@@ -92,8 +93,12 @@ def restartable(
         number, reason = 0, ""
         while True:
             try:
-                if number:
-                    _come_together(rejoin_timeout, made, was_voted_out=reason.startswith("NotM"))
+                if reason.startswith(NotMember.__name__):
+                    dist.destroy_process_group()
+                    made()
+                elif number:
+                    _destroy_groups()
+                _come_together(rejoin_timeout)
                 _align_names()
                 return function(Restart(number, reason, _live()), *args, **named)
             except kinds as error:
@@ -125,18 +130,20 @@ def _live() -> tuple[int, ...]:
     return tuple(range(dist.get_world_size())) if dist.is_initialized() else (0,)
 
 
-def _come_together(rejoin_timeout: float, made: Callable[[], object], was_voted_out: bool) -> None:
-    """Have no group but the default one, with all ranks in it that come back in time."""
-    if was_voted_out:
-        dist.destroy_process_group()
-        made()
-        return
-    world = dist.distributed_c10d._world
-    for group in [one for one in world.pg_map if one is not dist.group.WORLD]:
-        try:
+def _destroy_groups() -> None:
+    """Have no group but the default one."""
+    for group in [
+        one for one in dist.distributed_c10d._world.pg_map if one is not dist.group.WORLD
+    ]:
+        # Whatever it says, it has ended.
+        with contextlib.suppress(HoldfastError):
             dist.destroy_process_group(group)
-        except HoldfastError:
-            pass  # it has ended already
+
+
+def _come_together(rejoin_timeout: float) -> None:
+    """Wait for all ranks that come back in time; collective, newcomers call it first of all."""
+    if not _is_one_of_many():
+        return
     deadline, waiting = time.monotonic() + rejoin_timeout, threading.Event()
     while True:
         view = holdfast.advance()

@@ -22,14 +22,14 @@ import torch
 from holdfast import _core, _job
 from holdfast.compress.options import require
 from holdfast.errors import HoldfastError, SystemFailure, Timeout
-from holdfast.ft.state.inbox import Packed, optimizers, pack, steady_tensors
+from holdfast.ft.state.inbox import Packed, optimizers, pack
 from holdfast.ft.state.keeper.address import Address
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.memory import mapped
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.capture import Capture
 from holdfast.ft.state.layout.head import Head, layout_digest
-from holdfast.ft.state.layout.local import kinds_of, replicas_of
+from holdfast.ft.state.layout.local import Replica
 from holdfast.ft.state.layout.plan import index
 from holdfast.ft.state.layout.restore import Restore
 from holdfast.ft.state.members import members
@@ -84,6 +84,8 @@ class Snapshots:
         self._reads = False
         self._is_late = False
         self._capacity = 0
+        self._capture: Capture | None = None  # of the latest snapshot
+        self._replicas: dict[str, Replica] | None = None
         self._packed: Packed | None = None  # until the keeper has read it
         self._taken: int | None = None  # until it is known what became of it
         self._hooks: list[Any] = []
@@ -154,8 +156,7 @@ class Snapshots:
     def _begin(self) -> None:
         who = self._members
         address = Address(self._job, _job.host_name(), who.rank)
-        self._link = KeeperLink.find(address, who.store, self._keep_for)
-        welcome = self._link.hello(_ANSWER_S)
+        self._link, welcome = KeeperLink.find(address, who.store, self._keep_for)
         self._reads = bool(welcome.fields["reads"])
         told = who.tell((str(uuid.uuid4()), int(welcome.fields["epoch"]), _job.domain_name()))
         self._life = 1 + max(epoch for _, epoch, _ in told)
@@ -265,12 +266,12 @@ class Snapshots:
         self.waited_s += time.monotonic() - begun
 
     def _captured(self) -> Capture:
-        from holdfast.ft.state.layout.flatten import flatten
-
-        who = self._members
-        kinds = kinds_of(flatten(self._state))
-        replicas = replicas_of([kinds] * who.size, who.rank)
-        return Capture(self._state, who.rank, who.size, replicas)
+        if self._capture is None:
+            who = self._members
+            self._capture = Capture(self._state, who.rank, who.size, self._replicas)
+        else:
+            self._capture = self._capture.renewed(self._state)
+        return self._capture
 
     def _send(self, step: int) -> None:
         capture = self._captured()
@@ -278,11 +279,12 @@ class Snapshots:
             self._find_another(capture.body_bytes)
         assert self._link is not None
         if self._is_late and self._link.poll("met") is None:
-            return self._lose("this rank's keeper was lost, and the next one is not in yet")
+            self._lose("this rank's keeper was lost, and the next one is not in yet")
+            return
         self._is_late = False
         self._reserve(capture.body_bytes)
         head = capture.head(self._job, step, self._life)
-        packed = pack(capture, head.objects[0], steady_tensors(self._state), self._reads)
+        packed = pack(capture, head.objects[0], self._reads and bool(self._hooks))
         data = head.to_bytes()
         fields = {
             "step": step,
@@ -342,8 +344,8 @@ class Snapshots:
             self._link.close()
         who = self._members
         address = Address(self._job, _job.host_name(), who.rank)
-        self._link = KeeperLink.find(address, who.store, self._keep_for)
-        self._reads = bool(self._link.hello(_ANSWER_S).fields["reads"])
+        self._link, welcome = KeeperLink.find(address, who.store, self._keep_for)
+        self._reads = bool(welcome.fields["reads"])
         self._capacity, self._is_late = 0, True
         self._reserve(nbytes)
         self._link.send(Message("meet", self._meeting(late=True)))

@@ -241,7 +241,8 @@ def slice_tiles(largest: int, data: int) -> int:
     data : int
         Slices of a body.
     """
-    return -(-(-(-largest // TILE)) // data)
+    tiles = -(-largest // TILE)
+    return -(-tiles // data)
 
 
 def hashes_of(rows: _Bytes) -> Hashes:

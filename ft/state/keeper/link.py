@@ -18,7 +18,7 @@ from collections import deque
 from typing import Any
 
 from holdfast import errors
-from holdfast.errors import HoldfastError, SystemFailure, Timeout
+from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFailure, Timeout
 from holdfast.ft.state.keeper import far_store, wire
 from holdfast.ft.state.keeper.address import Address
 from holdfast.ft.state.keeper.serve import VERSION
@@ -28,7 +28,9 @@ _PR_SET_PTRACER = 0x59616D61  # linux/prctl.h; of Yama
 # Python, NumPy and the core are read from disk meanwhile.
 _START_S = 30.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.1
-_SEND_S = 30.0
+_SEND_S = _ANSWER_S = 30.0
+# The end of a process is known so soon.
+_MISSED_S = 10.0
 
 
 def start(address: Address, keep_for_s: float) -> None:
@@ -69,31 +71,50 @@ class KeeperLink:
         self._reader.start()
 
     @classmethod
-    def find(cls, address: Address, store: Any, keep_for_s: float) -> KeeperLink:
+    def find(cls, address: Address, store: Any, keep_for_s: float) -> tuple[KeeperLink, Message]:
         """Call the rank's keeper, which is started where there is none.
+
+        Returns
+        -------
+        tuple of KeeperLink and Message
+            And what the keeper has.
 
         Raises
         ------
         SystemFailure
             None could be started.
+        ConfigError
+            Another trainer is there.
         AuthFailed
             Another user's process is at its place.
         """
-        deadline, pause = time.monotonic() + _START_S, _FIRST_PAUSE_S
-        is_started, waiting = False, threading.Event()
-        while (connection := address.connect(_SEND_S)) is None:
-            if not is_started:
+        begun, pause = time.monotonic(), _FIRST_PAUSE_S
+        started_at, waiting, refused = -_START_S, threading.Event(), ""
+        while (waited := time.monotonic() - begun) < _START_S:
+            connection = address.connect(_SEND_S)
+            if connection is not None:
+                connection.settimeout(None)
+                link = cls(connection, store)
+                try:
+                    return link, link.hello(_ANSWER_S)
+                except ConfigError:
+                    # A trainer that was killed a moment ago may not have been missed yet.
+                    link.close()
+                    if waited > _MISSED_S:
+                        raise
+                except (ProtocolError, SystemFailure) as error:
+                    # So may the keeper that this was.
+                    link.close()
+                    refused = str(error)
+            elif waited - started_at > _START_S / 3:
                 start(address, keep_for_s)
-                is_started = True
-            if time.monotonic() > deadline:
-                raise SystemFailure(
-                    f"the keeper of job {address.job!r}, rank {address.rank}, was started and has "
-                    f"not listened within {_START_S} s; see what `python -m holdfast._keeper` says"
-                )
+                started_at = waited
             waiting.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
-        connection.settimeout(None)
-        return cls(connection, store)
+        raise SystemFailure(
+            f"the keeper of job {address.job!r}, rank {address.rank}, has not come within "
+            f"{_START_S:g} s {refused}; see what `python -m holdfast._keeper` says"
+        )
 
     def hello(self, timeout_s: float) -> Message:
         """Say who this is; return what the keeper has.

@@ -94,7 +94,7 @@ class Ops:
         return rows, list(missing)
 
     def idle(self) -> int:
-        """Take part in the first op with nothing; return the step of the others, -1: all had none."""
+        """Take part in the first op with nothing; return the others' step, -1: nobody had one."""
         found, _ = self.peers.tell_json({"idle": True})
         return max((one["step"] for one in found.values() if "idle" not in one), default=-1)
 

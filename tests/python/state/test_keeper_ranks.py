@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def test_what_all_have_committed_is_there_in_the_next_life(tmp_path: Path) -> No
     outcomes = run_ranks("keeper_ranks", "commits_and_goes_back", RANKS, tmp_path, env=job())
     for outcome in outcomes:
         process = int(outcome.output.split("KEEPER ")[1].split()[0])
-        eventually(lambda: not os.path.exists(f"/proc/{process}"), 10)
+        eventually(lambda keeper=process: not Path(f"/proc/{keeper}").exists(), 10)
 
 
 def test_a_killed_trainer_leaves_its_keeper_which_stands_in_for_it(tmp_path: Path) -> None:

@@ -97,5 +97,3 @@ def test_a_lost_keeper_costs_protection_until_the_next_snapshots(
     assert steps_of(output) == undisturbed, output
     assert output.count("ENDS protected") == RANKS, output
     assert "the state is unprotected" in output
-
-
