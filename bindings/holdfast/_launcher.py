@@ -144,7 +144,7 @@ class _World:
         self._ask = _ends.die_with_launcher()
         self._witness = _ends.Witness(Path(directory) / "witness")
         self._waits: list[threading.Thread] = []
-        # By which ranks find their keepers again; a job of the user's own name does in its next run.
+        # By which ranks find their keepers again; a name of the user's does in the next run, too.
         self._name = os.environ.get("HOLDFAST_JOB") or f"run-{uuid.uuid4().hex}"
         self._meeting = self._meet(0)
 
