@@ -19,7 +19,7 @@ import numpy as np
 
 from holdfast import _core
 from holdfast.comm.group import Group
-from holdfast.errors import ConfigError, HoldfastError, ProtocolError, Timeout
+from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFailure, Timeout
 from holdfast.ft.state.keeper import capture, wire
 from holdfast.ft.state.keeper.far_store import FarStore
 from holdfast.ft.state.keeper.memory import Region, mapped
@@ -44,12 +44,14 @@ class Keeper:
     ----------
     join : callable
         How it meets the others.
+    on_end : callable
+        Called when its job has ended well, before the others are waited for.
     """
 
-    def __init__(self, join: Join) -> None:
-        self._join = join
+    def __init__(self, join: Join, on_end: Callable[[], None]) -> None:
+        self._join, self._on_end = join, on_end
         self.slots = Slots()
-        self.ended = threading.Event()
+        self.ended, self.parted = threading.Event(), threading.Event()
         self.left_at: float | None = time.monotonic()
         """When the last trainer went; None: one is there."""
         self._worker = Worker(self._failed)
@@ -77,6 +79,8 @@ class Keeper:
             Another one is there.
         """
         with self._lock:
+            if self.ended.is_set():
+                raise SystemFailure("this keeper is about to end")
             if self._send is not None:
                 raise ConfigError(
                     "this rank has a trainer already, which is alive; accepted: one process to a "
@@ -147,8 +151,11 @@ class Keeper:
 
     def _end(self, _: Message) -> None:
         def task() -> Iterator[None]:
+            with self._lock:
+                self.ended.set()
+            self._on_end()
             self._part(well=True)
-            self.ended.set()
+            self.parted.set()
             yield
 
         self._worker.add(task())

@@ -23,6 +23,8 @@ from holdfast.options import Options
 
 VERSION = 1
 _MOST_CALLERS = 16
+# For the others to have what they need of this one.
+_PARTING_S = 10.0
 # How often it looks whether it is to end.
 _LOOK_S = 0.5
 
@@ -101,7 +103,13 @@ def serve(address: Address, options: Options, keep_for_s: float) -> None:
     listener = address.listen()
     if listener is None:
         return
-    keeper = Keeper(lambda *met: join(*met, options=options))
+
+    def refuse_all() -> None:
+        # The next life of the job finds nobody here, and starts a keeper of its own.
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+
+    keeper = Keeper(lambda *met: join(*met, options=options), refuse_all)
     room = threading.Semaphore(_MOST_CALLERS)
     listener.settimeout(_LOOK_S)
     with listener:
@@ -113,9 +121,12 @@ def serve(address: Address, options: Options, keep_for_s: float) -> None:
                 connection, _ = listener.accept()
             except TimeoutError:
                 continue
+            except OSError:
+                break
             if not room.acquire(blocking=False):
                 connection.close()
                 continue
             connection.setblocking(True)
             caller = _Caller(keeper, connection, room)
             threading.Thread(target=caller.run, daemon=True).start()
+        keeper.parted.wait(_PARTING_S)

@@ -1,0 +1,139 @@
+"""What snapshots cost training: waiting, and the keepers' processor time, beside torch's own.
+
+``python snapshot_costs.py`` starts ranks that train a model of ``--megabytes`` of state each, with
+steps of ``--step-seconds``, without snapshots, with them, and with a code; Markdown: seconds that a
+step waited, the run's time by that without, and processor seconds of a keeper for a GB of state.
+Beside them the call of ``dcp.async_save`` on the same state. Ranks are of different domains.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import nn
+
+from holdfast import ft
+
+TICKS = os.sysconf("SC_CLK_TCK")
+LIMIT_S = 900.0
+WARM = 3
+
+
+def build(megabytes: float) -> tuple[nn.Module, torch.optim.Optimizer]:
+    # AdamW has two more of each parameter.
+    rows = max(1, round(megabytes * 1e6 / 12 / 8 / 1024))
+    model = nn.ParameterList([nn.Parameter(torch.randn(rows, 1024)) for _ in range(8)])
+    return model, torch.optim.AdamW(model.parameters(), 1e-3)
+
+
+def processor_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def step(model: Any, optimizer: torch.optim.Optimizer, seconds: float, threads: Any) -> None:
+    """Gradients come from a pause; the optimiser's step is real."""
+    for parameter in model:
+        parameter.grad = torch.full_like(parameter, 0.01)
+    threads.wait(seconds)
+    optimizer.step()
+
+
+def train(options: argparse.Namespace, code: tuple[int, int] | None, snapshots: bool) -> dict:
+    import threading
+
+    pause = threading.Event()
+    torch.manual_seed(dist.get_rank())
+    model, optimizer = build(options.megabytes)
+    state = {"rank": {str(dist.get_rank()): {"model": model, "optim": optimizer}}}
+    told: dict[str, Any] = {"code": code, "snapshots": snapshots}
+    if not snapshots:
+        for _ in range(WARM):
+            step(model, optimizer, 0.0, pause)
+        dist.barrier()
+        begun = time.monotonic()
+        for _ in range(options.steps):
+            step(model, optimizer, options.step_seconds, pause)
+        return {**told, "seconds": time.monotonic() - begun}
+    with ft.Snapshots(state, code=code, every=options.every) as taken:
+        begun, busy, waited = 0.0, 0.0, 0.0
+        for number in taken.steps(WARM + options.steps):
+            if number == WARM:
+                dist.barrier()
+                begun, waited = time.monotonic(), taken.waited_s
+                busy = processor_seconds(taken.keeper)
+            step(model, optimizer, options.step_seconds, pause)
+        told["seconds"] = time.monotonic() - begun
+        times = options.steps // options.every
+        told["waited_s"] = (taken.waited_s - waited) / times
+        gigabytes = times * options.megabytes / 1e3
+        told["processor_s_per_gb"] = (processor_seconds(taken.keeper) - busy) / gigabytes
+        told["unprotected"] = taken.unprotected
+        dist.barrier()
+    return told
+
+
+def torchs_own(options: argparse.Namespace) -> dict:
+    """The call of dcp.async_save, by a thread."""
+    model, optimizer = build(options.megabytes)
+    for parameter in model:
+        parameter.grad = torch.full_like(parameter, 0.01)
+    optimizer.step()
+    state = {"model": model.state_dict(), "optim": optimizer.state_dict()["state"]}
+    gloo = dist.new_group(backend="gloo")
+    calls = []
+    with tempfile.TemporaryDirectory() as here:
+        for number in range(5):
+            begun = time.monotonic()
+            saved = dcp.async_save(state, checkpoint_id=f"{here}/{number}", process_group=gloo)
+            calls.append(time.monotonic() - begun)
+            saved.result()
+    return {"async_save_s": sorted(calls[1:])[len(calls[1:]) // 2]}
+
+
+def be_rank(options: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    os.environ["HOLDFAST_DOMAIN"] = f"domain{os.environ['RANK']}"
+    dist.init_process_group("holdfast")
+    kinds: list[tuple[tuple[int, int] | None, bool]] = [(None, False), (None, True)]
+    if options.ranks > 1:
+        kinds.append(((options.ranks - 1, 1), True))
+    rows = [train(options, code, snapshots) for code, snapshots in kinds]
+    rows.append(torchs_own(options))
+    if dist.get_rank() == 0:
+        print(json.dumps({"ranks": options.ranks, "megabytes": options.megabytes, "rows": rows}))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--megabytes", type=float, default=100.0, help="of state, a rank")
+    parser.add_argument("--step-seconds", type=float, default=0.3)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.rank:
+        be_rank(options)
+        return 0
+    run = [sys.executable, "-m", "holdfast.cli", "run", "-n", str(options.ranks)]
+    command = [*run, __file__, *arguments, "--rank"]
+    return subprocess.run(command, timeout=LIMIT_S, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
