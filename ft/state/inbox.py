@@ -24,9 +24,10 @@ def optimizers(value: Any) -> list[torch.optim.Optimizer]:
     """Return all optimisers of a state."""
     if isinstance(value, torch.optim.Optimizer):
         return [value]
-    items = value.values() if isinstance(value, Mapping) else ()
-    items = value if isinstance(value, list | tuple) else items
-    return [found for each in items for found in optimizers(each)]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    inner = value if isinstance(value, list | tuple) else ()
+    return [found for each in inner for found in optimizers(each)]
 
 
 @dataclass(frozen=True, slots=True)

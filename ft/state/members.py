@@ -41,7 +41,7 @@ class OfTorch:
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         # A thread of its own uses it: stores of torch's keep others waiting while one waits.
-        own = dist.distributed_c10d._get_default_store().clone()
+        own = dist.distributed_c10d._get_default_store().clone()  # type: ignore[attr-defined]
         self.store = dist.PrefixStore(_PREFIX, own)
 
     def tell(self, mine: Any) -> list[Any]:

@@ -85,7 +85,7 @@ def restartable(
         return functools.partial(
             restartable, on=on, rejoin_timeout=rejoin_timeout, most=most, init=init
         )
-    kinds = (PeerLost, NotMember, *on)
+    kinds: tuple[type[BaseException], ...] = (PeerLost, NotMember, *on)
     made = init or (lambda: dist.init_process_group("holdfast"))
 
     @functools.wraps(function)

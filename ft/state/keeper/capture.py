@@ -173,4 +173,4 @@ class Tiles:
             That the tiles should have.
         """
         self.complete(len(self._body))
-        return np.flatnonzero(self.hashes != hashes).tolist()
+        return [int(tile) for tile in np.flatnonzero(self.hashes != hashes)]

@@ -248,4 +248,4 @@ def slice_tiles(largest: int, data: int) -> int:
 def hashes_of(rows: _Bytes) -> Hashes:
     """Return the hash of each tile of a member's parity, row by row."""
     tiles = rows.reshape(-1, TILE)
-    return np.array([xxhash.xxh3_64_intdigest(tile) for tile in tiles], np.uint64)
+    return np.array([xxhash.xxh3_64_intdigest(tile.data) for tile in tiles], np.uint64)

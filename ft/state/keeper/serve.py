@@ -29,14 +29,6 @@ _PARTING_S = 10.0
 _LOOK_S = 0.5
 
 
-def join(
-    store: object, name: str, rank: int, size: int, timeout_s: float, options: Options
-) -> Group:
-    """Meet the other keepers at a store."""
-    node = _process.node(options)
-    return Group(node.join(store, name, rank, size, timeout_s, options.timeout), node)
-
-
 class _Caller:
     """One connection."""
 
@@ -109,7 +101,11 @@ def serve(address: Address, options: Options, keep_for_s: float) -> None:
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
 
-    keeper = Keeper(lambda *met: join(*met, options=options), refuse_all)
+    def join(store: object, name: str, rank: int, size: int, timeout_s: float) -> Group:
+        node = _process.node(options)
+        return Group(node.join(store, name, rank, size, timeout_s, options.timeout), node)
+
+    keeper = Keeper(join, refuse_all)
     room = threading.Semaphore(_MOST_CALLERS)
     listener.settimeout(_LOOK_S)
     with listener:
