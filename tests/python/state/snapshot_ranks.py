@@ -17,7 +17,7 @@ from holdfast.ft.state.layout.rng import rng
 from holdfast.ft.state.restart import Restart, restartable
 from holdfast.ft.state.snapshots import Snapshots
 
-STEPS, WIDTH = 12, 96
+STEPS, WIDTH = int(os.environ.get("STEPS", "12")), 96
 
 
 class Loader:
