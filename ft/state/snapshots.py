@@ -28,8 +28,9 @@ from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.memory import mapped
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.capture import Capture
+from holdfast.ft.state.layout.flatten import flatten
 from holdfast.ft.state.layout.head import Head, layout_digest
-from holdfast.ft.state.layout.local import Replica
+from holdfast.ft.state.layout.local import Replica, kinds_of, replicas_of
 from holdfast.ft.state.layout.plan import index
 from holdfast.ft.state.layout.restore import Restore
 from holdfast.ft.state.members import members
@@ -85,6 +86,7 @@ class Snapshots:
         self._is_late = False
         self._capacity = 0
         self._capture: Capture | None = None  # of the latest snapshot
+        self._has_taken = False
         self._replicas: dict[str, Replica] | None = None
         self._packed: Packed | None = None  # until the keeper has read it
         self._taken: int | None = None  # until it is known what became of it
@@ -162,6 +164,7 @@ class Snapshots:
         self._life = 1 + max(epoch for _, epoch, _ in told)
         self._name = f"{self._job}/{told[0][0]}"
         self._group = self._code_group([domain for _, _, domain in told])
+        self._meet_states()
         self._reserve(self._expected_bytes())
         self._link.send(Message("meet", self._meeting()))
         met = self._link.wait("met", _MEETING_S)
@@ -190,6 +193,12 @@ class Snapshots:
             "ranks": self._group[0],
             "parity": self._group[1],
         }
+
+    def _meet_states(self) -> None:
+        """Learn which plain tensors all ranks have alike: those are saved once; collective."""
+        told = self._members.tell(kinds_of(flatten(self._state)))
+        self._replicas = replicas_of(told, self._members.rank)
+        self._capture = None
 
     def _expected_bytes(self) -> int:
         """Return what a snapshot will have, with what optimisers have not made yet."""
@@ -236,6 +245,10 @@ class Snapshots:
         self._settle()
         begun = time.monotonic()
         try:
+            if not self._has_taken:
+                # By now optimisers have made their state.
+                self._meet_states()
+                self._has_taken = True
             self._send(step)
         except (SystemFailure, Timeout) as error:
             self._lose(str(error))
@@ -362,7 +375,9 @@ class Snapshots:
             heads.append(Head.from_bytes(met.blob[at : at + length]))
             at += length
         saved = index(heads)
-        restore = Restore(self._state, saved, who.rank, who.size)
+        restore = Restore(self._state, saved, who.rank, who.size, check=False)
+        needed = {name for names in who.tell(restore.names) for name in names}
+        restore.refuse_unknown(needed)
         readings = restore.fill.readings
         rows = [
             np.stack([np.full_like(one.starts, one.rank), one.starts, one.lengths], axis=1)

@@ -89,6 +89,9 @@ class Keeper:
             self._send = send
             self._verdicts = queue.SimpleQueue()
             self.left_at = None
+        # Whoever waits in a group that has lost its trainers waits no more: they meet anew.
+        if (ops := self._ops) is not None:
+            ops.abort()
 
     def leave(self) -> None:
         """Have no trainer any more; what is committed stays."""
@@ -176,9 +179,6 @@ class Keeper:
         yield
 
     def _meet_soon(self, message: Message) -> None:
-        # Whoever waits in a group that has lost its trainers waits no more.
-        if self._ops is not None:
-            self._ops.abort()
         self._worker.add(self._meet(message))
         self._worker.hurry()
 
