@@ -16,23 +16,20 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import torch
 
 from holdfast import _core, _job
 from holdfast.compress.options import require
 from holdfast.errors import HoldfastError, SystemFailure, Timeout
+from holdfast.ft.state.bring_back import bring_back
 from holdfast.ft.state.inbox import Packed, optimizers, pack
 from holdfast.ft.state.keeper.address import Address
 from holdfast.ft.state.keeper.link import KeeperLink
-from holdfast.ft.state.keeper.memory import mapped
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.capture import Capture
 from holdfast.ft.state.layout.flatten import flatten
-from holdfast.ft.state.layout.head import Head, layout_digest
+from holdfast.ft.state.layout.head import layout_digest
 from holdfast.ft.state.layout.local import Replica, kinds_of, replicas_of
-from holdfast.ft.state.layout.plan import index
-from holdfast.ft.state.layout.restore import Restore
 from holdfast.ft.state.members import members
 
 # Of a message that a keeper answers at once, and of meetings.
@@ -169,7 +166,9 @@ class Snapshots:
         self._link.send(Message("meet", self._meeting()))
         met = self._link.wait("met", _MEETING_S)
         if met.fields["step"] >= 0:
-            self._bring_back(met)
+            step = bring_back(met, self._link, self._state, self._members)
+            self.step = self.committed = step
+            self.unprotected = ""
 
     def _code_group(self, domains: list[str]) -> tuple[list[int], int]:
         """Return the ranks of this one's code group, and how many of them may be lost."""
@@ -362,45 +361,6 @@ class Snapshots:
         self._capacity, self._is_late = 0, True
         self._reserve(nbytes)
         self._link.send(Message("meet", self._meeting(late=True)))
-
-    # ---- back ------------------------------------------------------------------------------------
-
-    @torch.no_grad()
-    def _bring_back(self, met: Message) -> None:
-        """Put the newest state that all keepers have into what is here; collective."""
-        assert self._link is not None
-        step, who = int(met.fields["step"]), self._members
-        heads, at = [], 0
-        for length in met.fields["heads"].values():
-            heads.append(Head.from_bytes(met.blob[at : at + length]))
-            at += length
-        saved = index(heads)
-        restore = Restore(self._state, saved, who.rank, who.size, check=False)
-        needed = {name for names in who.tell(restore.names) for name in names}
-        restore.refuse_unknown(needed)
-        readings = restore.fill.readings
-        rows = [
-            np.stack([np.full_like(one.starts, one.rank), one.starts, one.lengths], axis=1)
-            for one in readings
-        ]
-        rests = [np.array([[r, *place]]) for r, place in restore.rests.items()]
-        wanted = np.concatenate([*rows, *rests]).astype("<i8")
-        message = Message("fetch", {"step": step, "ranges": len(wanted)}, wanted.tobytes())
-        self._link.send(message)
-        self._link.send(Message("hurry"))
-        got = self._link.wait("fetched", _MEETING_S)
-        data = memoryview(mapped(got.descriptors[0], got.number("nbytes")))
-        at = 0
-        for one in readings:
-            restore.fill.put(one.rank, data[at : at + one.nbytes])
-            at += one.nbytes
-        found = {}
-        for rank, (_, length) in restore.rests.items():
-            found[rank] = bytes(data[at : at + length])
-            at += length
-        restore.finish(found)
-        self.step = self.committed = step
-        self.unprotected = ""
 
 
 # State that torch's optimisers make beside each parameter, in tensors of its size.

@@ -20,12 +20,13 @@ import numpy as np
 from holdfast import _core
 from holdfast.comm.group import Group
 from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFailure, Timeout
-from holdfast.ft.state.keeper import capture, wire
+from holdfast.ft.state.keeper import wire
 from holdfast.ft.state.keeper.far_store import FarStore
-from holdfast.ft.state.keeper.memory import Region, mapped
+from holdfast.ft.state.keeper.intake import take_in
+from holdfast.ft.state.keeper.memory import Region
 from holdfast.ft.state.keeper.ops import Ops, room
 from holdfast.ft.state.keeper.peers import Peers
-from holdfast.ft.state.keeper.slots import SLOTS, Part, Slot, Slots, digest_of
+from holdfast.ft.state.keeper.slots import SLOTS, Slot, Slots, digest_of
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.keeper.worker import Worker
 
@@ -338,20 +339,9 @@ class Keeper:
 
     def _captured(self, slot: Slot, message: Message) -> Generator[None, None, str]:
         """Read the trainer's state into a slot; return why it is not there."""
-        head, pieces, copied = _segments(message, "head", "pieces", "copied")
-        step, nbytes = message.number("step"), message.number("nbytes")
+        step = message.number("step")
         try:
-            if nbytes > len(slot.region.view):
-                raise ConfigError(f"{nbytes} bytes; reserved: {len(slot.region.view)}")
-            slot.begin(Part(step, nbytes, message.text("layout"), head))
-            yield from _fill(message, slot.region.view, nbytes, copied)
-            tiles = capture.Tiles(slot.body)
-            rows = capture.pieces_of(pieces, nbytes)
-            for upto in capture.read(message.number("process"), rows, slot.region.view):
-                tiles.complete(upto)
-                yield
-            tiles.complete(nbytes)
-            slot.hashes = tiles.hashes
+            yield from take_in(message, slot)
             self._read = step
             self.tell(Message("captured", {"step": step}))
             return self._verdict(step)
@@ -392,32 +382,3 @@ class Keeper:
 
 def _now() -> float:
     return time.monotonic()
-
-
-def _segments(message: Message, *names: str) -> list[bytes]:
-    """Cut a blob into the parts that its fields give the lengths of."""
-    lengths = [message.number(name) for name in names]
-    if sum(lengths) != len(message.blob):
-        raise ProtocolError(f"parts of {lengths} bytes in a blob of {len(message.blob)}")
-    found, at = [], 0
-    for length in lengths:
-        found.append(message.blob[at : at + length])
-        at += length
-    return found
-
-
-def _fill(message: Message, view: memoryview, nbytes: int, copied: bytes) -> Iterator[None]:
-    """Put what the trainer has copied itself into its place."""
-    rows = capture.pieces_of(copied, nbytes)
-    if not len(rows):
-        return
-    if not message.descriptors:
-        raise ProtocolError("what the trainer has copied itself is not there")
-    size = message.number("inbox")
-    inbox = memoryview(mapped(os.dup(message.descriptors[0]), size))
-    for address, count, at in rows.tolist():
-        # Places in the inbox begin at 1: 0 is no address.
-        if address - 1 > size or count > size - (address - 1):
-            raise ProtocolError(f"{count} bytes at {address - 1} of an inbox of {size}")
-        view[at : at + count] = inbox[address - 1 : address - 1 + count]
-        yield

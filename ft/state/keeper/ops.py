@@ -128,6 +128,9 @@ class Ops:
             flat[: len(slot.hashes)] = slot.hashes != old.hashes
         yield from coding.encode(new, before, changed)
         slot.has_parity(self._parity, hashes_of(new.rows))
+        if wrong := slot.damaged():
+            # In memory, since they were captured: what was made of them is wrong as well.
+            raise ProtocolError(f"{len(wrong)} tiles have changed while their parity was made")
 
     def close_op(self, ok: bool, flushing: bool) -> tuple[list[int], bool, bool]:
         """End a snapshot: who was missing, whether all were well, and whether any is flushing."""

@@ -1,0 +1,79 @@
+"""The newest state that all keepers have, into what is there now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from holdfast.ft.state.keeper.link import KeeperLink
+from holdfast.ft.state.keeper.memory import mapped
+from holdfast.ft.state.keeper.wire import Message
+from holdfast.ft.state.layout.head import Head
+from holdfast.ft.state.layout.plan import index
+from holdfast.ft.state.layout.restore import Restore
+from holdfast.ft.state.members import Members
+
+# All ranks' keepers exchange what their trainers need meanwhile.
+_FETCH_S = 600.0
+
+
+@torch.no_grad()
+def bring_back(met: Message, link: KeeperLink, state: Mapping[str, Any], who: Members) -> int:
+    """Put a snapshot into a state; collective.
+
+    Parameters
+    ----------
+    met : Message
+        What the keeper has said of it: its step, and the heads of all ranks.
+    link : KeeperLink
+        To the keeper.
+    state : mapping of str to object
+        Written in place.
+    who : Members
+        All trainers.
+
+    Returns
+    -------
+    int
+        The step.
+
+    Raises
+    ------
+    ConfigError
+        It is another model's state, with the first difference.
+    """
+    step = int(met.fields["step"])
+    heads, at = [], 0
+    for length in met.fields["heads"].values():
+        heads.append(Head.from_bytes(met.blob[at : at + length]))
+        at += length
+    restore = Restore(state, index(heads), who.rank, who.size, check=False)
+    needed = {name for names in who.tell(restore.names) for name in names}
+    restore.refuse_unknown(needed)
+    data, at = _fetched(restore, link, step), 0
+    for one in restore.fill.readings:
+        restore.fill.put(one.rank, data[at : at + one.nbytes])
+        at += one.nbytes
+    found = {}
+    for rank, (_, length) in restore.rests.items():
+        found[rank] = bytes(data[at : at + length])
+        at += length
+    restore.finish(found)
+    return step
+
+
+def _fetched(restore: Restore, link: KeeperLink, step: int) -> memoryview:
+    """Return all ranges of all bodies that a rank needs, one after the other."""
+    rows = [
+        np.stack([np.full_like(one.starts, one.rank), one.starts, one.lengths], axis=1)
+        for one in restore.fill.readings
+    ]
+    rests = [np.array([[rank, *place]]) for rank, place in restore.rests.items()]
+    wanted = np.concatenate([*rows, *rests]).astype("<i8")
+    link.send(Message("fetch", {"step": step, "ranges": len(wanted)}, wanted.tobytes()))
+    link.send(Message("hurry"))
+    got = link.wait("fetched", _FETCH_S)
+    return memoryview(mapped(got.descriptors[0], got.number("nbytes")))
