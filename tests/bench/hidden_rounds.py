@@ -6,8 +6,8 @@ Two members, one in each of two network namespaces, with an emulated path in bet
 (tests/python/support/emulated_path.py), whose rate is such that one exchange takes 0.8 of a
 round's computation. A local step is a pause, or with ``--busy`` a computation, and an inner step.
 Prints Markdown: the time of a round by the time of its local steps without any exchange; and, over
-a path that is fast enough for bursts, the most bytes in 0.8 of the time between two fragments, by those of DiLoCo.
-Needs root, `ip` and /dev/net/tun; says what is
+a path that is fast enough for bursts, the most bytes in 0.8 of the time between two fragments, by
+those of DiLoCo. Needs root, `ip` and /dev/net/tun; says what is
 missing, and ends with status 2, where they are not.
 """
 
