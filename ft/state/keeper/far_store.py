@@ -31,6 +31,12 @@ class FarStore:
         self._ask = ask
         self.answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         """What the trainer has said; None: it is gone."""
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Fail what waits, and what is asked from now on: the trainer is gone."""
+        self._is_closed = True
+        self.answers.put(None)
 
     def set(self, key: str, value: str | bytes) -> None:
         """Set a key."""
@@ -55,6 +61,8 @@ class FarStore:
             self._call("wait", key, timeout_s=timeout.total_seconds())
 
     def _call(self, act: str, key: str, blob: bytes = b"", **fields: Any) -> Message:
+        if self._is_closed:
+            raise HoldfastError("the trainer is gone, and its store with it")
         self._ask(Message("store", {"act": act, "key": key, **fields}, blob))
         patience = _ANSWER_S + float(fields.get("timeout_s", 0.0))
         try:

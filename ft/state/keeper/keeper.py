@@ -61,6 +61,8 @@ class Keeper:
         self._ops: Ops | None = None
         self._is_grouped = True
         self._passed = -1  # the others' step, when this keeper had nothing for it
+        self._waits_empty = False  # until the others let it in
+        self._asked_by: Send | None = None  # the trainer that wants what is being done
         self._read = -1  # step whose state has been read
         self._exposed = ""  # why a loss may cost more than the newest step
         self._ended: tuple[bool, str] | None = None  # what became of the snapshot, and why
@@ -80,6 +82,11 @@ class Keeper:
             Another one is there.
         """
         with self._lock:
+            if self._waits_empty:
+                # It has nothing, and waits for others who may not come: another one meets anew.
+                self.ended.set()
+                self.parted.set()
+                self._on_end()
             if self.ended.is_set():
                 raise SystemFailure("this keeper is about to end")
             if self._send is not None:
@@ -101,24 +108,35 @@ class Keeper:
             self.left_at = time.monotonic()
             self._verdicts.put(None)
             if self._store is not None:
-                self._store.answers.put(None)
-        self._worker.add(self._stand_in())
+                self._store.close()
+        self._add(self._stand_in())
 
     def tell(self, message: Message) -> None:
         """Tell the trainer, if it is there; whoever has gone is noticed by the socket's thread."""
         send = self._send
-        if send is not None:
+        # What was done for a trainer that is gone is no news to the next one.
+        if send is not None and send is self._asked_by:
             with contextlib.suppress(HoldfastError):
                 send(message)
+
+    def _add(self, task: Iterator[None]) -> None:
+        """Do a task of the trainer that is there now, after those before it."""
+        asked_by = self._send
+
+        def run() -> Iterator[None]:
+            self._asked_by = asked_by
+            yield from task
+
+        self._worker.add(run())
 
     def take(self, message: Message) -> Message | None:
         """Take a message of the trainer's; return what is to be answered at once."""
         acts: dict[str, Callable[[Message], Message | None]] = {
             "status": lambda _: Message("status", self.status()),
-            "reserve": self._later(self._reserve),
+            "reserve": lambda told: self._add(self._reserve(told)),
             "meet": self._meet_soon,
-            "take": self._later(self._take),
-            "fetch": self._later(self._fetch),
+            "take": lambda told: self._add(self._take(told)),
+            "fetch": lambda told: self._add(self._fetch(told)),
             "hurry": lambda _: self._worker.hurry(),
             "fenced": lambda told: self._verdicts.put(told),
             "stored": self._stored,
@@ -141,14 +159,6 @@ class Keeper:
             "snapshots": [one.told() for one in self.slots.all if one.part is not None],
         }
 
-    def _later(
-        self, task: Callable[[Message], Iterator[None]]
-    ) -> Callable[[Message], Message | None]:
-        def add(message: Message) -> None:
-            self._worker.add(task(message))
-
-        return add
-
     def _stored(self, message: Message) -> None:
         if self._store is not None:
             self._store.answers.put(message)
@@ -162,7 +172,7 @@ class Keeper:
             self.parted.set()
             yield
 
-        self._worker.add(task())
+        self._add(task())
         self._worker.hurry()
 
     def _failed(self, error: BaseException) -> None:
@@ -180,7 +190,7 @@ class Keeper:
         yield
 
     def _meet_soon(self, message: Message) -> None:
-        self._worker.add(self._meet(message))
+        self._add(self._meet(message))
         self._worker.hurry()
 
     def _meet(self, message: Message) -> Iterator[None]:
@@ -194,7 +204,9 @@ class Keeper:
         def meet(which: str, member: int, members: int) -> Group:
             return self._join(store, f"{name}/code/{which}", member, members, timeout_s)
 
+        self._waits_empty = bool(message.number("late"))
         peers = Peers(self._join(store, name, rank, size, timeout_s))
+        self._waits_empty = False
         self._ops = Ops(peers, self.slots, ranks, parity, meet)
         self._is_grouped, self._passed = not message.number("late"), -1
         yield
