@@ -48,6 +48,7 @@ std::vector<SnapshotCandidate> candidates(const RestoreReports& reports) {
     one.reports.push_back(&part);
   }
   std::vector<SnapshotCandidate> all;
+  all.reserve(found.size());
   for (auto& [key, one] : found) all.push_back(std::move(one));
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.id, a.committed, a.reports.size()) >

@@ -68,7 +68,8 @@ Result<CodePlan> code_groups(std::span<const std::string> domains, const CodeWan
   if (domains.empty()) return Status{Code::kConfigError, "0 ranks; accepted are 1 or more"};
   if (wanted.parity == 0) return without_code(domains.size());
   const auto hosts = by_domain(domains);
-  const std::size_t parts = static_cast<std::size_t>(wanted.data + wanted.parity);
+  const std::size_t parts =
+      static_cast<std::size_t>(wanted.data) + static_cast<std::size_t>(wanted.parity);
   if (parts > hosts.size()) {
     return Status{Code::kConfigError,
                   code_text(wanted) + " needs " + std::to_string(parts) + " hosts, there are " +

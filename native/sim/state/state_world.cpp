@@ -23,7 +23,8 @@ constexpr int kLatestSteps = 4;
 
 StateWorld::StateWorld(const StateScenario& scenario, bool with_log)
     : scenario_(scenario), random_(scenario.seed ^ 0x5eed), with_log_(with_log) {
-  const auto ranks = static_cast<std::size_t>(scenario.hosts * scenario.per_host);
+  const auto ranks =
+      static_cast<std::size_t>(scenario.hosts) * static_cast<std::size_t>(scenario.per_host);
   hosts_.resize(static_cast<std::size_t>(scenario.hosts));
   trainers_.resize(ranks);
   keepers_.resize(ranks);
