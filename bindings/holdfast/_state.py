@@ -7,19 +7,25 @@ import json
 from pathlib import Path
 from typing import Any
 
+from holdfast import _job
 from holdfast.errors import ConfigError
 from holdfast.ft.state.files import flush, manifest
 from holdfast.ft.state.files.saved import Saved, states
 from holdfast.ft.state.files.schemes import Place, place
+from holdfast.ft.state.keeper import wire
+from holdfast.ft.state.keeper.address import Address
 
 EXAMPLES = """examples:
   holdfast state ls file:///ckpt/run7           which states there are
   holdfast state verify /ckpt/run7              read every byte of the newest, and say what is wrong
   holdfast state export /ckpt/run7 --to safetensors --part model --out model.safetensors
   holdfast state rm /ckpt/run7 --step 500
+  holdfast state stop --job run7                end the job's keepers of this host
 """
 # As of grep(1): 1 is an answer, 2 is trouble.
 _DAMAGED = 1
+# Ranks of a job whose keepers are looked for, and how long one may take to end.
+_MOST_RANKS, _ANSWER_S = 4096, 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +82,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also unpickle classes of others: runs what whoever wrote the state put there",
     )
     export.set_defaults(run=_export)
+    stop = commands.add_parser(
+        "stop",
+        help="end a job's keepers on this host, and what they have; it begins anew then",
+        epilog="example: holdfast state stop --job run7",
+    )
+    stop.add_argument(
+        "--job", default="", metavar="NAME", help="whose (HOLDFAST_JOB, or its launcher's name)"
+    )
+    stop.set_defaults(run=_stop)
     remove = commands.add_parser(
         "rm",
         help="remove a state",
@@ -193,3 +208,22 @@ def _chosen(where: Place, step: int | None) -> Saved:
         there.append(saved.manifest.step)
     what = "no state" if step is None else f"no state of step {step}; accepted: {there}"
     raise ConfigError(f"{where.url}: {what}")
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    job = arguments.job or _job.job_name()
+    found = 0
+    for rank in range(_MOST_RANKS):
+        connection = Address(job, _job.host_name(), rank).connect(_ANSWER_S)
+        if connection is None:
+            continue
+        with connection:
+            # It closes the connection when it has ended.
+            wire.send(connection, wire.Message("end"))
+            while wire.receive(connection) is not None:
+                pass
+        found += 1
+        print(f"rank {rank}: its keeper has ended")
+    if not found:
+        print(f"job {job!r} has no keepers on this host")
+    return 0

@@ -1,13 +1,16 @@
-"""The newest state that all keepers have, into what is there now."""
+"""The newest state that all keepers have, or that was flushed, into what is there now."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from holdfast.ft.state.files.flush import newest
+from holdfast.ft.state.files.saved import Saved
+from holdfast.ft.state.files.schemes import place
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.memory import mapped
 from holdfast.ft.state.keeper.wire import Message
@@ -50,9 +53,7 @@ def bring_back(met: Message, link: KeeperLink, state: Mapping[str, Any], who: Me
     for length in met.fields["heads"].values():
         heads.append(Head.from_bytes(met.blob[at : at + length]))
         at += length
-    restore = Restore(state, index(heads), who.rank, who.size, check=False)
-    needed = {name for names in who.tell(restore.names) for name in names}
-    restore.refuse_unknown(needed)
+    restore = _restore(state, heads, who)
     data, at = _fetched(restore, link, step), 0
     for one in restore.fill.readings:
         restore.fill.put(one.rank, data[at : at + one.nbytes])
@@ -63,6 +64,58 @@ def bring_back(met: Message, link: KeeperLink, state: Mapping[str, Any], who: Me
         at += length
     restore.finish(found)
     return step
+
+
+def newest_stored(url: str, job: str, who: Members) -> str:
+    """Return the folder of the newest state that verifies, the same on all; empty: there is none.
+
+    Parameters
+    ----------
+    url : str
+        Where a run's states are; empty: nowhere.
+    job : str
+        Whose states count.
+    who : Members
+        All trainers.
+    """
+    found = ""
+    if url and who.rank == 0:
+        saved = newest(place(url), job)
+        found = saved.manifest.folder if saved is not None else ""
+    return str(who.tell(found)[0])
+
+
+@torch.no_grad()
+def bring_back_stored(url: str, folder: str, state: Mapping[str, Any], who: Members) -> int:
+    """Put a state of files into what is there now, of any number of ranks; collective.
+
+    Parameters
+    ----------
+    url, folder : str
+        Where it is.
+    state : mapping of str to object
+        Written in place.
+    who : Members
+        All trainers.
+
+    Returns
+    -------
+    int
+        Its step.
+    """
+    saved = Saved.open(place(url), folder)
+    restore = _restore(state, saved.heads(), who)
+    for one in restore.fill.readings:
+        restore.fill.put(one.rank, saved.gather(one))
+    restore.finish({rank: saved.rest(rank) for rank in restore.rests})
+    return saved.manifest.step
+
+
+def _restore(state: Mapping[str, Any], heads: Sequence[Head], who: Members) -> Restore:
+    restore = Restore(state, index(heads), who.rank, who.size, check=False)
+    needed = {name for names in who.tell(restore.names) for name in names}
+    restore.refuse_unknown(needed)
+    return restore
 
 
 def _fetched(restore: Restore, link: KeeperLink, step: int) -> memoryview:

@@ -21,7 +21,7 @@ import torch
 from holdfast import _core, _job
 from holdfast.compress.options import require
 from holdfast.errors import HoldfastError, SystemFailure, Timeout
-from holdfast.ft.state.bring_back import bring_back
+from holdfast.ft.state.bring_back import bring_back, bring_back_stored, newest_stored
 from holdfast.ft.state.inbox import Packed, optimizers, pack
 from holdfast.ft.state.keeper.address import Address
 from holdfast.ft.state.keeper.link import KeeperLink
@@ -49,6 +49,11 @@ class Snapshots:
     code : tuple of (int, int), optional
         k and m: each group of k + m hosts stands the loss of any m of them, for m / k of a state's
         memory more. None: the loss of a keeper loses its part.
+    flush : str
+        Where states are written to by the keepers, behind the training: ``file:///folder`` or what
+        fsspec knows. A job that ends, well or not, writes its newest one.
+    flush_every : int
+        Likewise after so many steps; 0: only at the end. Costs memory for a third snapshot.
     every : int
         `steps` takes a snapshot after so many steps.
     patience : float
@@ -68,14 +73,19 @@ class Snapshots:
         state: Mapping[str, Any],
         *,
         code: tuple[int, int] | None = None,
+        flush: str = "",
+        flush_every: int = 0,
         every: int = 1,
         patience: float = 30.0,
         keep_for: float = 1800.0,
     ) -> None:
+        require(flush_every >= 0, "flush_every", flush_every, "steps, 0 and more")
+        require(bool(flush) or not flush_every, "flush_every", flush_every, "0 without flush")
         require(every >= 1, "every", every, "1 and more")
         require(patience > 0, "patience", patience, "seconds above 0")
         require(keep_for > 0, "keep_for", keep_for, "seconds above 0")
         self._state, self._every, self._code = state, every, code
+        self._flush, self._flush_every = flush, flush_every
         self._patience, self._keep_for = patience, keep_for
         self._job = _job.job_name()
         self._link: KeeperLink | None = None
@@ -163,12 +173,27 @@ class Snapshots:
         self._group = self._code_group([domain for _, _, domain in told])
         self._meet_states()
         self._reserve(self._expected_bytes())
-        self._link.send(Message("meet", self._meeting()))
+        stored = newest_stored(self._flush, self._job, who)
+        self._link.send(Message("meet", {**self._meeting(), "stored": int(bool(stored))}))
         met = self._link.wait("met", _MEETING_S)
+        error = met.fields.get("error", "")
+        if error and not stored:
+            raise SystemFailure(
+                f"the state of job {self._job!r} is lost: {error}; nothing was flushed (flush=); "
+                "to begin anew end its keepers: holdfast state stop"
+            )
         if met.fields["step"] >= 0:
-            step = bring_back(met, self._link, self._state, self._members)
-            self.step = self.committed = step
-            self.unprotected = ""
+            self.step = bring_back(met, self._link, self._state, who)
+            self.committed, self.unprotected = self.step, ""
+        elif stored:
+            self.step = bring_back_stored(self._flush, stored, self._state, who)
+            if who.rank == 0:
+                warnings.warn(
+                    f"the state is that of step {self.step}, from {self._flush}"
+                    + (f": {error}" if error else ""),
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
 
     def _code_group(self, domains: list[str]) -> tuple[list[int], int]:
         """Return the ranks of this one's code group, and how many of them may be lost."""
@@ -189,6 +214,7 @@ class Snapshots:
             "size": size,
             "timeout_s": limit,
             "late": int(late),
+            "stored": 0,
             "ranks": self._group[0],
             "parity": self._group[1],
         }
@@ -216,7 +242,12 @@ class Snapshots:
             return
         # The rest, which is pickled, grows a little now and then.
         ranks, parity = self._group
-        fields = {"data": len(ranks) - parity, "parity": parity}
+        fields = {
+            "data": len(ranks) - parity,
+            "parity": parity,
+            "flush": self._flush,
+            "flush_every": self._flush_every,
+        }
         self._link.send(Message("reserve", {**fields, "nbytes": nbytes + nbytes // 16 + _ROOM}))
         self._capacity = int(self._link.wait("reserved", _ANSWER_S).fields["capacity"])
 

@@ -11,22 +11,19 @@ import os
 import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from holdfast import _core
 from holdfast.comm.group import Group
 from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFailure, Timeout
-from holdfast.ft.state.keeper import wire
 from holdfast.ft.state.keeper.far_store import FarStore
-from holdfast.ft.state.keeper.intake import take_in
+from holdfast.ft.state.keeper.making import Making
 from holdfast.ft.state.keeper.memory import Region
 from holdfast.ft.state.keeper.ops import Ops, room
 from holdfast.ft.state.keeper.peers import Peers
-from holdfast.ft.state.keeper.slots import SLOTS, Slot, Slots, digest_of
+from holdfast.ft.state.keeper.slots import Slots
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.keeper.worker import Worker
 
@@ -57,15 +54,10 @@ class Keeper:
         """When the last trainer went; None: one is there."""
         self._worker = Worker(self._failed)
         # Of the worker's tasks alone.
-        self._machine = _core.Generations(slots=SLOTS)
+        self._making = Making(self.slots, self.tell, self._verdict)
         self._ops: Ops | None = None
-        self._is_grouped = True
-        self._passed = -1  # the others' step, when this keeper had nothing for it
         self._waits_empty = False  # until the others let it in
         self._asked_by: Send | None = None  # the trainer that wants what is being done
-        self._read = -1  # step whose state has been read
-        self._exposed = ""  # why a loss may cost more than the newest step
-        self._ended: tuple[bool, str] | None = None  # what became of the snapshot, and why
         self._lock = threading.Lock()  # guards what is below
         self._send: Send | None = None  # to the trainer that is there
         self._store: FarStore | None = None
@@ -135,7 +127,7 @@ class Keeper:
             "status": lambda _: Message("status", self.status()),
             "reserve": lambda told: self._add(self._reserve(told)),
             "meet": self._meet_soon,
-            "take": lambda told: self._add(self._take(told)),
+            "take": lambda told: self._add(self._making.take(told, self._ops)),
             "fetch": lambda told: self._add(self._fetch(told)),
             "hurry": lambda _: self._worker.hurry(),
             "fenced": lambda told: self._verdicts.put(told),
@@ -154,8 +146,8 @@ class Keeper:
             "process": os.getpid(),
             "trainer": self._send is not None,
             "capacity": self.slots.body,
-            "epoch": self._machine.standing()["epoch"],
-            "exposed": self._exposed,
+            "epoch": self._making.machine.standing()["epoch"],
+            "exposed": self._making.exposed,
             "snapshots": [one.told() for one in self.slots.all if one.part is not None],
         }
 
@@ -168,6 +160,9 @@ class Keeper:
             with self._lock:
                 self.ended.set()
             self._on_end()
+            with contextlib.suppress(HoldfastError):
+                if self._making.flushing is not None and self._ops is not None:
+                    self._making.flushing.now(self.slots.newest, self._ops.peers)
             self._part(well=True)
             self.parted.set()
             yield
@@ -184,6 +179,7 @@ class Keeper:
 
     def _reserve(self, message: Message) -> Iterator[None]:
         nbytes = message.number("nbytes")
+        self._making.flush_to(message.text("flush"), message.number("flush_every"))
         data, parity = message.number("data", 255), message.number("parity", 255)
         self.slots.reserve(*room(data, parity, nbytes))
         self.tell(Message("reserved", {"capacity": nbytes}))
@@ -208,18 +204,21 @@ class Keeper:
         peers = Peers(self._join(store, name, rank, size, timeout_s))
         self._waits_empty = False
         self._ops = Ops(peers, self.slots, ranks, parity, meet)
-        self._is_grouped, self._passed = not message.number("late"), -1
+        self._making.is_grouped, self._making.passed = not message.number("late"), -1
         yield
         if message.number("late"):
             # In the place of one that was lost: the others have let it in, begin anew with it, and
             # are at a snapshot that this one is too late for.
-            yield from self._regroup(self._ops)
+            yield from self._making.regroup(self._ops)
             self.tell(Message("met", {"step": -1}))
             while not self._worker.has_more and self._send is not None:
-                self._passed = self._ops.idle()
+                self._making.passed = self._ops.idle()
                 yield
             return
-        choice = yield from self._begin_anew(self._ops)
+        choice = yield from self._making.begin_anew(self._ops, bool(message.number("stored")))
+        if error := choice.get("error"):
+            self.tell(Message("met", {"step": -1, "error": error}))
+            return
         step = -1 if choice["fresh"] else int(choice["id"][1])
         slot = self.slots.of(step)
         head = slot.part.head if slot and slot.part else b""
@@ -229,22 +228,6 @@ class Keeper:
         self.tell(
             Message("met", {**fields, "lost": lost, "reason": reason}, b"".join(heads.values()))
         )
-
-    def _begin_anew(self, ops: Ops) -> Generator[None, None, dict[str, Any]]:
-        """Agree on what all have, and make again what is lost; collective."""
-        standing = self._machine.standing()
-        epoch, choice = ops.choose(standing["epoch"], standing["reached"])
-        ops.renew_guards(epoch)
-        yield from ops.rebuild(choice)
-        settled = None if choice["fresh"] else tuple(choice["id"])
-        for slot in self.slots.all:
-            slot.is_committed = slot.is_whole and slot.id == settled
-            if not slot.is_committed:
-                slot.clear()
-        self._learn(
-            self._machine.begun(epoch, ops.peers.rank, ops.peers.size, settled, None, _now())
-        )
-        return choice
 
     def _part(self, well: bool) -> None:
         """Leave the group of keepers, if there is one."""
@@ -257,108 +240,16 @@ class Keeper:
         """Take part in what the others do, while some of them have trainers."""
         while self._ops is not None and self._send is None:
             try:
-                self._passed = self._ops.idle()
-                if self._passed < 0:
+                self._making.passed = self._ops.idle()
+                if self._making.passed < 0:
+                    if self._making.flushing is not None:
+                        self._making.flushing.now(self.slots.newest, self._ops.peers)
                     return
             except Timeout:
                 pass  # the others have had nothing to say for long
             except HoldfastError:
                 return  # the group has ended: whoever comes meets anew
             yield
-
-    # ---- snapshots -------------------------------------------------------------------------------
-
-    def _take(self, message: Message) -> Iterator[None]:
-        step, ops = message.number("step"), self._ops
-        self._ended = None
-        try:
-            if ops is None:
-                raise ProtocolError("take, before the keepers have met")
-            if not self._is_grouped:
-                yield from self._regroup(ops)
-            layout = int(message.text("layout")[:16] or "0", 16)
-            is_late = step <= self._passed
-            due = deque([] if is_late else self._machine.take(step, layout, _now()))
-            while due:
-                due.extend((yield from self._do(due.popleft(), message, ops)))
-        except HoldfastError as error:
-            # An op of the group that failed: whoever goes on meets anew.
-            self._learn(self._machine.keepers_lost([], _now()))
-            self._ended = (False, str(error))
-        finally:
-            wire.close_all(message.descriptors)
-        committed, why = self._ended or (False, self._exposed)
-        if self._read != step:
-            # Nobody reads the trainer's tensors: it need not wait.
-            self.tell(Message("captured", {"step": step, "error": why}))
-        self.tell(Message("committed", {"step": step, "committed": committed, "why": why}))
-
-    def _regroup(self, ops: Ops) -> Iterator[None]:
-        """After a keeper was lost: go on with the one that has come in its place."""
-        view = ops.peers.group.advance()
-        if len(view.ranks) == ops.peers.size:
-            self._is_grouped = True
-            yield from self._begin_anew(ops)
-
-    def _do(
-        self, action: dict[str, Any], message: Message, ops: Ops
-    ) -> Generator[None, None, list[dict[str, Any]]]:
-        """Do what the state machine says; return what it says next."""
-        machine, number = self._machine, int(action["slot"])
-        if action["do"] == "capture":
-            slot = self.slots.all[number]
-            error = yield from self._captured(slot, message)
-            step = message.number("step")
-            if error:
-                return machine.capture_failed(step, error, _now())
-            slot.id, slot.is_whole = (action["epoch"], action["step"]), True
-            return machine.captured(step, digest_of(slot.hashes), _now())
-        if action["do"] == "tell":
-            names = ("step", "ok", "layout", "hashes")
-            part = {name: action[name] for name in names}
-            rows, missing = ops.tell_part(part)
-            yield
-            return machine.gathered(rows, missing, _now())
-        if action["do"] == "code":
-            why = ""
-            try:
-                yield from ops.code(self.slots.all[number])
-            except HoldfastError as error:
-                why = str(error)
-            return machine.coded([], why, _now())
-        if action["do"] == "close":
-            missing, ok, flushing = ops.close_op(action["ok"], action["flushing"])
-            yield
-            return machine.closed(missing, ok, flushing, _now())
-        self._learn([action])
-        return []
-
-    def _learn(self, actions: list[dict[str, Any]]) -> None:
-        """Take note of what the state machine has decided."""
-        for action in actions:
-            if action["do"] == "committed":
-                self._ended = (True, "")
-                standing = self._machine.standing()["slots"][action["slot"]]
-                slot = self.slots.all[action["slot"]]
-                slot.is_committed, slot.parts = True, standing["parts"]
-            elif action["do"] == "dropped":
-                self._ended = (False, action["reason"])
-                if 0 <= action["slot"] < len(self.slots.all):
-                    self.slots.all[action["slot"]].clear()
-            elif action["do"] in ("exposed", "protected"):
-                self._exposed = action["reason"]
-                self._is_grouped = self._is_grouped and "was lost" not in action["reason"]
-
-    def _captured(self, slot: Slot, message: Message) -> Generator[None, None, str]:
-        """Read the trainer's state into a slot; return why it is not there."""
-        step = message.number("step")
-        try:
-            yield from take_in(message, slot)
-            self._read = step
-            self.tell(Message("captured", {"step": step}))
-            return self._verdict(step)
-        except HoldfastError as failure:
-            return str(failure)
 
     def _verdict(self, step: int) -> str:
         """Wait until the trainer has said whether its tensors stayed as they were."""
@@ -390,7 +281,3 @@ class Keeper:
             self.tell(Message("fetched", {"nbytes": total}, b"", (region.descriptor,)))
         finally:
             region.close()
-
-
-def _now() -> float:
-    return time.monotonic()

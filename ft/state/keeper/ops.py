@@ -80,8 +80,8 @@ class Ops:
 
     def tell_part(
         self, told: Mapping[str, Any]
-    ) -> tuple[list[tuple[int, bool, int, int]], list[int]]:
-        """Tell what was captured here; return everybody's row, and who is missing."""
+    ) -> tuple[list[tuple[int, bool, int, int]], list[int], dict[int, Any]]:
+        """Tell what was captured here; return everybody's row, who is missing, and all of it."""
         found, missing = self.peers.tell_json(told)
         steps = [one["step"] for one in found.values() if "idle" not in one]
         newest = max(steps, default=0)
@@ -91,7 +91,7 @@ class Ops:
             idle = "idle" in one or not one
             step = newest if idle else one["step"]
             rows.append((step, not idle and one["ok"], one.get("layout", 0), one.get("hashes", 0)))
-        return rows, list(missing)
+        return rows, list(missing), found
 
     def idle(self) -> int:
         """Take part in the first op with nothing; return the others' step, -1: nobody had one."""
@@ -187,7 +187,11 @@ class Ops:
         ]
         epochs = [one["epoch"] for one in told.values()]
         # Of the same shape as this world: another number of ranks has other code groups.
-        choice = _core.choose_snapshot(reports, [], max(one["reached"] for one in told.values()))
+        reached = max(one["reached"] for one in told.values())
+        try:
+            choice = _core.choose_snapshot(reports, [], reached)
+        except HoldfastError as error:
+            choice = {"fresh": True, "sources": [], "error": str(error)}
         return 1 + max(epochs), choice
 
     def rebuild(self, choice: Mapping[str, Any]) -> Iterator[None]:

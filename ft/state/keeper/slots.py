@@ -15,8 +15,8 @@ import xxhash
 from holdfast.ft.state.keeper.capture import TILE, Hashes, Tiles
 from holdfast.ft.state.keeper.memory import Region, refuse_beyond
 
-# The newest committed snapshot, and the next.
-SLOTS = 2
+# The newest committed snapshot, and the next; and one that is being flushed.
+SLOTS, SLOTS_OF_FLUSHES = 2, 3
 
 Id = tuple[int, int]
 """Epoch of the group of keepers, and step."""
@@ -125,6 +125,7 @@ class Slots:
 
     def __init__(self) -> None:
         self.all: list[Slot] = []
+        self.count = SLOTS
         self.body = self.parity = 0
 
     def reserve(self, body: int, parity: int) -> None:
@@ -139,9 +140,10 @@ class Slots:
             return
         body, parity = max(body, self.body), max(parity, self.parity)
         refuse_beyond(
-            SLOTS * (body + parity), f"{SLOTS} snapshots of {body} bytes and {parity} of parity"
+            self.count * (body + parity),
+            f"{self.count} snapshots of {body} bytes and {parity} of parity",
         )
-        found = [Slot(f"snapshot {number}", body, parity) for number in range(SLOTS)]
+        found = [Slot(f"snapshot {number}", body, parity) for number in range(self.count)]
         for old, new in zip(self.all, found, strict=False):
             if old.is_whole and old.part is not None:
                 new.begin(old.part)

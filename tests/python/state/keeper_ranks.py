@@ -29,9 +29,20 @@ class Trainer:
         self.address = Address(job, "", self.rank)
         self.link, welcome = KeeperLink.find(self.address, store, 60.0)
         self.welcome = welcome.fields
-        self.link.send(Message("reserve", {"nbytes": BYTES, "data": 1, "parity": 0}))
+        self.link.send(
+            Message(
+                "reserve", {"nbytes": BYTES, "data": 1, "parity": 0, "flush": "", "flush_every": 0}
+            )
+        )
         self.link.wait("reserved", WAIT_S)
-        meet = {"name": life, "rank": self.rank, "size": self.size, "timeout_s": 60, "late": 0}
+        meet = {
+            "name": life,
+            "rank": self.rank,
+            "size": self.size,
+            "timeout_s": 60,
+            "late": 0,
+            "stored": 0,
+        }
         meet |= {"ranks": [self.rank], "parity": 0}
         self.link.send(Message("meet", meet))
         self.met = self.link.wait("met", WAIT_S)

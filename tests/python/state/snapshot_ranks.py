@@ -91,6 +91,12 @@ def code() -> tuple[int, int] | None:
     return (int(k), int(m)) if plus else None
 
 
+def flushes() -> dict[str, Any]:
+    """FLUSH, a folder, and EVERY, steps."""
+    found = {"flush": os.environ.get("FLUSH", "")}
+    return {**found, "flush_every": int(os.environ.get("EVERY", "0"))}
+
+
 def trains() -> None:
     """Train to the end, with the losses that KILLS says, each of which happens once."""
     torch.set_num_threads(1)
@@ -98,7 +104,7 @@ def trains() -> None:
     dist.init_process_group(os.environ.get("BACKEND", "holdfast"))
     rank = dist.get_rank()
     state = build(rank)
-    with Snapshots(state, code=code(), patience=60.0) as snapshots:
+    with Snapshots(state, code=code(), patience=60.0, **flushes()) as snapshots:
         print("BEGINS", snapshots.step, flush=True)
         for step in snapshots.steps(STEPS):
             die_if_due(rank, step, snapshots)
@@ -123,7 +129,7 @@ def restarts() -> None:
 def job(restart: Restart) -> None:
     rank = dist.get_rank()
     state = build(rank)
-    with Snapshots(state, code=code(), patience=60.0) as snapshots:
+    with Snapshots(state, code=code(), patience=60.0, **flushes()) as snapshots:
         print("BEGINS", restart.number, snapshots.step, flush=True)
         for step in snapshots.steps(STEPS):
             die_if_due(rank, step, snapshots)

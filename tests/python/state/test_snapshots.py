@@ -96,3 +96,37 @@ def test_a_lost_keeper_costs_protection_until_the_next_snapshots(
     assert steps_of(output) == undisturbed, output
     assert output.count("ENDS protected") == RANKS, output
     assert "the state is unprotected" in output
+
+
+def test_what_keepers_have_lost_comes_from_the_newest_flushed_state(
+    tmp_path: Path, undisturbed: object
+) -> None:
+    flush = {"FLUSH": f"file://{tmp_path}/states", "EVERY": "2"}
+    all_hosts = " ".join(f"host:{rank}:9" for rank in range(RANKS))
+    first = job(tmp_path, "trains", KILLS=all_hosts, **flush)
+    second = job(tmp_path, "trains", **flush)
+    assert steps_of(first + second) == undisturbed, first + second
+    begun = begins(second)
+    assert len(set(begun)) == 1, second
+    # Flushed while training went on, which takes a few of these short steps.
+    assert 2 <= begun[0] <= 9, second
+    # The end of a job is flushed as well, and older states have gone.
+    states = sorted(folder.name for folder in (tmp_path / "states").iterdir())
+    assert [name.split("-epoch-")[0] for name in states] == [f"step-{STEPS:06}"], states
+
+
+def test_a_state_that_nobody_has_any_more_is_an_error_everywhere(tmp_path: Path) -> None:
+    lost = "host:0:5 host:1:5"
+    first = job(tmp_path, "trains", KILLS=lost, CODE="3+1")
+    assert begins(first) == [0] * RANKS
+    second = job(tmp_path, "trains", CODE="3+1")
+    assert second.count("SystemFailure: the state of job") == RANKS, second
+    assert "holdfast state stop" in second
+    stopped = subprocess.run(
+        [sys.executable, "-m", "holdfast.cli", "state", "stop", "--job", f"test-{tmp_path}"],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    assert stopped.stdout.count("ended") == RANKS, stopped.stdout
+    assert begins(job(tmp_path, "trains", CODE="3+1")) == [0] * RANKS
