@@ -61,6 +61,8 @@ class Snapshots:
         given up.
     keep_for : float
         Seconds for which a keeper without a trainer keeps its snapshots.
+    job : str
+        By which a later life finds them. Default: HOLDFAST_JOB, or what the launcher calls the job.
 
     Raises
     ------
@@ -78,6 +80,7 @@ class Snapshots:
         every: int = 1,
         patience: float = 30.0,
         keep_for: float = 1800.0,
+        job: str = "",
     ) -> None:
         require(flush_every >= 0, "flush_every", flush_every, "steps, 0 and more")
         require(bool(flush) or not flush_every, "flush_every", flush_every, "0 without flush")
@@ -87,7 +90,7 @@ class Snapshots:
         self._state, self._every, self._code = state, every, code
         self._flush, self._flush_every = flush, flush_every
         self._patience, self._keep_for = patience, keep_for
-        self._job = _job.job_name()
+        self._job = job or _job.job_name()
         self._link: KeeperLink | None = None
         self._reads = False
         self._is_late = False
@@ -207,12 +210,11 @@ class Snapshots:
 
     def _meeting(self, late: bool = False) -> dict[str, Any]:
         who = self._members
-        size, limit = who.size, int(_MEETING_S)
         return {
             "name": self._name,
             "rank": who.rank,
-            "size": size,
-            "timeout_s": limit,
+            "size": who.size,
+            "timeout_s": int(_MEETING_S),
             "late": int(late),
             "stored": 0,
             "ranks": self._group[0],

@@ -150,6 +150,15 @@ def test_fsdp2_with_a_kill(how, torch, tmp_path) -> None:
     assert not list(tmp_path.glob("checkpoints/*"))
 
 
+def test_snapshots_through_the_loss_of_a_host(torch, tmp_path) -> None:
+    options = ("--kill", "1", "--with-keeper")
+    said = run_example("snapshots.py", 3, tmp_path, *options, respawn=True, killed=1)
+    assert "goes on after step" in said, said
+    assert re.search(r"[78] steps since the kill, 12 in all; the same losses, bit by bit", said), (
+        said
+    )
+
+
 def test_comm_hook(torch, tmp_path) -> None:
     said = run_example("comm_hook.py", 2, tmp_path, "--steps", "80")
     assert re.search(r"sums of 80 int8 means are off by [\d.]+, the bound is [\d.]+", said), said
