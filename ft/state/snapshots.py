@@ -151,8 +151,12 @@ class Snapshots:
         Parameters
         ----------
         count : int
-            Steps of the whole run: the first one is 0, or the one after the state that was brought
-            back.
+            Steps of the whole run.
+
+        Returns
+        -------
+        iterator of int
+            From 0 on, or from after the state that was brought back.
         """
         for step in range(self.step, count):
             yield step
@@ -191,12 +195,8 @@ class Snapshots:
         elif stored:
             self.step = bring_back_stored(self._flush, stored, self._state, who)
             if who.rank == 0:
-                warnings.warn(
-                    f"the state is that of step {self.step}, from {self._flush}"
-                    + (f": {error}" if error else ""),
-                    RuntimeWarning,
-                    stacklevel=4,
-                )
+                text = f"the state is that of step {self.step}, from {self._flush}; {error}"
+                warnings.warn(text, RuntimeWarning, stacklevel=4)
 
     def _code_group(self, domains: list[str]) -> tuple[list[int], int]:
         """Return the ranks of this one's code group, and how many of them may be lost."""

@@ -70,23 +70,16 @@ def test_a_job_that_is_killed_goes_on_from_its_keepers(tmp_path: Path, undisturb
     assert steps_of(first + second) == undisturbed
 
 
-def test_who_has_lost_a_peer_goes_on_in_its_own_process(
+def test_who_has_lost_a_peer_or_a_host_goes_on_in_its_own_process(
     tmp_path: Path, undisturbed: object
 ) -> None:
-    kills = "trainer:2:4 trainer:0:8"
+    kills = "trainer:2:4 host:0:8"
     output = job(tmp_path, "restarts", "--respawn", KILLS=kills, CODE="3+1")
     assert steps_of(output) == undisturbed, output
     # Three processes stayed for the first loss, and were called again; two for both.
     calls = [line.split()[-2] for line in output.splitlines() if " BEGINS " in line]
     assert sorted(calls) == ["0"] * 6 + ["1"] * 4 + ["2"] * 2, output
     assert min(step for step in begins(output) if step) >= 3
-
-
-def test_a_lost_host_is_made_again_of_the_others(tmp_path: Path, undisturbed: object) -> None:
-    kills = "host:1:5 host:3:9"
-    output = job(tmp_path, "restarts", "--respawn", KILLS=kills, CODE="3+1")
-    assert steps_of(output) == undisturbed, output
-    assert min(step for step in begins(output) if step) >= 4, output
 
 
 def test_a_lost_keeper_costs_protection_until_the_next_snapshots(
