@@ -63,7 +63,7 @@ void compare(const ProductsCase& shape, sim::Random& chance) {
 
 TEST_CASE("the kernel multiplies tiles as its reference, at any address and of any length") {
   sim::Random chance(1);
-  for (const std::size_t offset : {0, 4, 1}) {
+  for (const std::size_t offset : {std::size_t{0}, std::size_t{4}, std::size_t{1}}) {
     compare({1, 1, 0, offset}, chance);
     compare({3, 2, 1, offset}, chance);
     compare({4, 2, 1023, offset}, chance);
