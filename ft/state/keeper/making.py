@@ -52,17 +52,15 @@ class Making:
             self.slots.count = SLOTS_OF_FLUSHES if every else SLOTS
             self.machine = _core.Generations(slots=self.slots.count, flush_every=every)
 
-    def begin_anew(
-        self, ops: Ops, is_stored: bool = False
-    ) -> Generator[None, None, dict[str, Any]]:
+    def begin_anew(self, ops: Ops, is_elsewhere: bool) -> Generator[None, None, dict[str, Any]]:
         """Agree on what all have, and make again what is lost; collective.
 
-        What cannot be made again is an error, unless storage has a state: then that is gone on
-        from, and what keepers have is given up.
+        What cannot be made again is an error, unless the state is elsewhere, in storage or with
+        trainers that live: then what keepers have is given up.
         """
         standing = self.machine.standing()
         epoch, choice = ops.choose(standing["epoch"], standing["reached"])
-        if choice.get("error") and not is_stored:
+        if choice.get("error") and not is_elsewhere:
             return choice
         ops.renew_guards(epoch)
         yield from ops.rebuild(choice)
@@ -117,7 +115,8 @@ class Making:
         view = ops.peers.group.advance()
         if len(view.ranks) == ops.peers.size:
             self.is_grouped = True
-            yield from self.begin_anew(ops)
+            # The trainers live, and have the state: nothing is lost that nobody can make again.
+            yield from self.begin_anew(ops, True)
 
     def _do(
         self, action: dict[str, Any], message: Message, ops: Ops

@@ -82,10 +82,11 @@ def test_who_has_lost_a_peer_or_a_host_goes_on_in_its_own_process(
     assert min(step for step in begins(output) if step) >= 3
 
 
+@pytest.mark.parametrize("code", ["", "3+1"])
 def test_a_lost_keeper_costs_protection_until_the_next_snapshots(
-    tmp_path: Path, undisturbed: object
+    tmp_path: Path, undisturbed: object, code: str
 ) -> None:
-    output = job(tmp_path, "trains", KILLS="keeper:1:3", CODE="3+1")
+    output = job(tmp_path, "trains", KILLS="keeper:1:3", CODE=code)
     assert steps_of(output) == undisturbed, output
     assert output.count("ENDS protected") == RANKS, output
     assert "the state is unprotected" in output
