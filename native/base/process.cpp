@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "base/fnv.h"
 #include "base/forks.h"
+#include "base/small_file.h"
 
 namespace holdfast {
 namespace {
@@ -33,10 +33,14 @@ struct Told {
   char state = 0;  // as the kernel writes it: R, S, D, T, ...
 };
 
-// Reads the fields 1, 3 and 22 of /proc/PID/stat.
+constexpr std::size_t kMostStatBytes = 4096;
+
+// Reads the fields 1, 3 and 22 of /proc/PID/stat. Nothing where the process ends meanwhile: even an
+// open file cannot be read then.
 Told read_stat(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto read = read_small_file({"process", "/proc/" + process + "/stat", kMostStatBytes});
+  if (!read.is_ok()) return {};
+  const std::string& text = read.value();
   // The second field, a name in parentheses, may contain any character.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};

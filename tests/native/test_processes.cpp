@@ -4,8 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,6 +76,26 @@ TEST_CASE("a number that another process has got by now is a process that has en
   ProcessId earlier = other.id();
   earlier.started -= 1;
   CHECK(WatchedProcess(earlier, this_process("here")).state() == State::kEnded);
+}
+
+TEST_CASE("a process that ends while it is looked at has no start time") {
+  std::atomic<pid_t> number{0};
+  std::atomic<bool> is_done{false};
+  std::uint64_t seen = 0;
+  // A throw in the thread would end the program.
+  std::thread looks([&] {
+    while (!is_done) seen += start_time(static_cast<std::uint64_t>(number)) != 0 ? 1 : 0;
+  });
+  for (int child = 0; child < 500; ++child) {
+    const pid_t forked = ::fork();
+    if (forked == 0) ::_exit(0);
+    number = forked;
+    ::waitpid(forked, nullptr, 0);
+  }
+  is_done = true;
+  looks.join();
+  CHECK(start_time(static_cast<std::uint64_t>(number)) == 0);
+  CHECK(seen > 0);
 }
 
 TEST_CASE("numbers of another realm, and what is no number, prove nothing") {
