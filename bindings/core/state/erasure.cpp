@@ -1,4 +1,4 @@
-#include "erasure.h"
+#include "state/erasure.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>

@@ -1,5 +1,5 @@
 // Snapshots for keepers: plain values in and out.
-#include "snapshots.h"
+#include "state/snapshots.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
