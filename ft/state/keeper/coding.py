@@ -20,42 +20,9 @@ import xxhash
 from holdfast import _core
 from holdfast.comm.group import Group
 from holdfast.ft.state.keeper.capture import TILE, Hashes
+from holdfast.ft.state.places import Places, slice_tiles
 
 _Bytes = npt.NDArray[np.uint8]
-
-
-class Places(NamedTuple):
-    """Who has what of which codeword.
-
-    Codeword j has parity row i on member j + i, and data column c on member j + m + c, all modulo
-    n; column c is slice c of that member's body.
-
-    Parameters
-    ----------
-    data, parity : int
-        k and m.
-    """
-
-    data: int
-    parity: int
-
-    @property
-    def members(self) -> int:
-        """Their number."""
-        return self.data + self.parity
-
-    def row(self, member: int, codeword: int) -> int:
-        """The shard that a member has of a codeword: data from 0 on, then parity."""
-        place = (member - codeword) % self.members
-        return self.data + place if place < self.parity else place - self.parity
-
-    def codeword_of_slice(self, member: int, column: int) -> int:
-        """The codeword that a slice of a member's body is in."""
-        return (member - self.parity - column) % self.members
-
-    def codeword_of_row(self, member: int, row: int) -> int:
-        """The codeword that a row of a member's parity is of."""
-        return (member - row) % self.members
 
 
 class Shards(NamedTuple):
@@ -229,20 +196,6 @@ class Coding:
                 sources, _, rows = self._code.plan(present, [column])
                 found[member, column] = (sources, rows[0])
         return found
-
-
-def slice_tiles(largest: int, data: int) -> int:
-    """Return how many tiles a slice has, where the largest body has so many bytes.
-
-    Parameters
-    ----------
-    largest : int
-        Bytes.
-    data : int
-        Slices of a body.
-    """
-    tiles = -(-largest // TILE)
-    return -(-tiles // data)
 
 
 def hashes_of(rows: _Bytes) -> Hashes:

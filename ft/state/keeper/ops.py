@@ -16,9 +16,10 @@ from holdfast import _core
 from holdfast.comm.group import Group
 from holdfast.errors import HoldfastError, ProtocolError
 from holdfast.ft.state.keeper.capture import TILE
-from holdfast.ft.state.keeper.coding import Coding, hashes_of, slice_tiles
+from holdfast.ft.state.keeper.coding import Coding, hashes_of
 from holdfast.ft.state.keeper.peers import Peers, Range
 from holdfast.ft.state.keeper.slots import Part, Slot, Slots, digest_of
+from holdfast.ft.state.places import slice_tiles
 
 
 class Ops:
@@ -192,6 +193,7 @@ class Ops:
             choice = _core.choose_snapshot(reports, [], reached)
         except HoldfastError as error:
             choice = {"fresh": True, "sources": [], "error": str(error)}
+        choice["reached"] = max([reached, *(one["id"][1] for one in reports)])
         return 1 + max(epochs), choice
 
     def rebuild(self, choice: Mapping[str, Any]) -> Iterator[None]:
