@@ -56,7 +56,11 @@ def write_body(
 
 
 def write_parity(
-    place: Place, head: Head, said: dict[str, object], data: memoryview | bytes
+    place: Place,
+    head: Head,
+    said: dict[str, object],
+    data: memoryview | bytes,
+    tiles: Sequence[int] | None = None,
 ) -> File:
     """Write the parity that a rank holds.
 
@@ -70,6 +74,8 @@ def write_parity(
         Of whom it is, and by what code: whole numbers, texts and lists.
     data : bytes-like
         The parity.
+    tiles : sequence of int, optional
+        XXH3-64 of its tiles. Default: they are hashed here.
 
     Returns
     -------
@@ -78,7 +84,8 @@ def write_parity(
     """
     view = memoryview(data).cast("B")
     of = {"job": head.job, "step": head.step, "epoch": head.epoch, "rank": head.rank}
-    table = container.of_parity({**said, **of}, view.nbytes, container.hashes(view))
+    hashes = container.hashes(view) if tiles is None else tiles
+    table = container.of_parity({**said, **of}, view.nbytes, hashes)
     folder = manifest.folder_name(head.step, head.epoch)
     return _write(place, folder, manifest.parity_name(head.rank), table, view)
 
@@ -127,6 +134,31 @@ def prune(place: Place, keep: int = 1) -> list[str]:
     return removed
 
 
+def remove_older(place: Place, folder: str) -> list[str]:
+    """Remove all states that are older than one that is known to verify.
+
+    Parameters
+    ----------
+    place : Place
+        The run's.
+    folder : str
+        The state's.
+
+    Returns
+    -------
+    list of str
+        Folders that were removed.
+    """
+    newest = manifest.of_folder(folder)
+    removed = []
+    for name in place.folders():
+        step = manifest.of_folder(name)
+        if step is not None and newest is not None and step < newest:
+            place.remove(name, manifest.NAME)
+            removed.append(name)
+    return removed
+
+
 def is_whole(place: Place, folder: str) -> bool:
     """Return whether every byte of a state is as it was written.
 
@@ -144,7 +176,7 @@ def is_whole(place: Place, folder: str) -> bool:
 
 
 def newest(place: Place, job: str | None = None) -> Saved | None:
-    """Return the newest state of which every byte is as it was written.
+    """Return the newest state of which every byte is as it was written, or can be made again.
 
     Parameters
     ----------
@@ -154,7 +186,7 @@ def newest(place: Place, job: str | None = None) -> Saved | None:
         Whose; default: anyone's.
     """
     for saved in states(place):
-        if (job is None or saved.manifest.job == job) and not saved.problems():
+        if (job is None or saved.manifest.job == job) and saved.is_enough():
             return saved
     return None
 

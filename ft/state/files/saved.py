@@ -1,4 +1,7 @@
-"""A state in files, read back: every byte that is given out has the hash of the captured one."""
+"""A state in files, read back: every byte that is given out has the hash of the captured one.
+
+What is lost or damaged is made again of the other files, where a code was used and enough is there.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ import numpy as np
 import xxhash
 
 from holdfast.errors import HoldfastError, ProtocolError
-from holdfast.ft.state.files import container, manifest
+from holdfast.ft.state.files import code, manifest
+from holdfast.ft.state.files.code import Key
 from holdfast.ft.state.files.container import TILE, Table
 from holdfast.ft.state.files.manifest import File, Manifest
 from holdfast.ft.state.files.schemes import Place
+from holdfast.ft.state.files.tables import Tables
 from holdfast.ft.state.layout.head import Head, layout_digest
 from holdfast.ft.state.layout.plan import Reading
 
@@ -30,11 +35,17 @@ class Saved:
         The run's.
     manifest : Manifest
         Which files there are.
+    lent : dict of Key to bytes
+        Tiles that are not at the place, and that somebody else had.
     """
 
     place: Place
     manifest: Manifest
-    _tables: dict[str, Table] = field(default_factory=dict)
+    lent: dict[Key, bytes] = field(default_factory=dict)
+    tables: Tables = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tables = Tables(self.place, self.manifest)
 
     @classmethod
     def open(cls, place: Place, folder: str) -> Saved:
@@ -61,7 +72,7 @@ class Saved:
     @property
     def url(self) -> str:
         """Where it is."""
-        return f"{self.place.url.rstrip('/')}/{self.manifest.folder}"
+        return self.tables.url
 
     def heads(self) -> list[Head]:
         """Return the heads of all ranks.
@@ -101,34 +112,7 @@ class Saved:
         ProtocolError
             With the file, and what is wrong.
         """
-        if file.name in self._tables:
-            return self._tables[file.name]
-        where = f"{self.url}/{file.name}"
-        start = self._read(file, 0, container.LENGTH_BYTES)
-        data = self._read(file, 0, container.table_length(start, where))
-        if xxhash.xxh3_128_hexdigest(data) != file.table:
-            raise ProtocolError(
-                f"{where}: is not the file that was written: its table has another digest"
-            )
-        table = container.parse(data, where)
-        if table.begins + table.nbytes != file.nbytes:
-            raise ProtocolError(f"{where}: {file.nbytes} bytes, and its table tells of others")
-        self._refuse_other(file, table, where)
-        self._tables[file.name] = table
-        return table
-
-    def _refuse_other(self, file: File, table: Table, where: str) -> None:
-        ours = (self.manifest.job, self.manifest.step, self.manifest.epoch, file.rank)
-        if file.is_parity:
-            said = table.parity or {}
-            theirs = tuple(said.get(key) for key in ("job", "step", "epoch", "rank"))
-        else:
-            head = table.head
-            theirs = (head.job, head.step, head.epoch, head.rank) if head is not None else ()
-        if ours != theirs:
-            raise ProtocolError(
-                f"{where}: is of (job, step, epoch, rank) {theirs}; accepted: {ours}"
-            )
+        return self.tables.of(file)
 
     # ---- bytes -----------------------------------------------------------------------------------
 
@@ -145,20 +129,90 @@ class Saved:
         Raises
         ------
         ProtocolError
-            With the file and the tile that is damaged or missing.
+            With the file and the tile that is damaged or missing, and cannot be made again.
         """
+        data, bad = self._checked(file, first, count)
+        if not bad:
+            return data
+        whole = bytearray(data)
+        for tile in bad:
+            made = self._made_again(file, tile)
+            if made is None:
+                raise ProtocolError(self._complaint(file, tile))
+            at = (tile - first) * TILE
+            whole[at : at + len(made)] = made
+        return bytes(whole)
+
+    def _checked(self, file: File, first: int, count: int | None) -> tuple[bytes, list[int]]:
+        """Return tiles as they are at the place, and which of them are not as they were written."""
         table = self.table(file)
         last = len(table.tiles) if count is None else min(len(table.tiles), first + count)
         begin, end = first * TILE, min(table.nbytes, last * TILE)
-        data = self._read(file, table.begins + begin, end - begin)
+        try:
+            data = self.tables.read(file, table.begins + begin, end - begin)
+        except HoldfastError:
+            data = b""
+        data = data.ljust(max(0, end - begin), b"\0")
+        bad = []
         for tile in range(first, last):
-            part = data[(tile - first) * TILE : (tile - first + 1) * TILE]
-            if xxhash.xxh3_64_intdigest(part) != table.tiles[tile]:
-                what = "is cut" if len(data) < end - begin and not part else "is damaged"
-                raise ProtocolError(
-                    f"{self.url}/{file.name}: tile {tile} of {len(table.tiles)} {what}"
-                )
-        return data
+            at = (tile - first) * TILE
+            if xxhash.xxh3_64_intdigest(data[at : at + TILE]) != table.tiles[tile]:
+                bad.append(tile)
+        return data, bad
+
+    def _complaint(self, file: File, tile: int) -> str:
+        table = self.table(file)
+        at = table.begins + tile * TILE
+        try:
+            what = "is damaged" if self.tables.read(file, at, 1) else "is cut"
+        except HoldfastError:
+            what = "is not there"
+        return f"{self.url}/{file.name}: tile {tile} of {len(table.tiles)} {what}"
+
+    # ---- what is made again ----------------------------------------------------------------------
+
+    def tile(self, key: Key) -> bytes | None:
+        """Return a tile as it was written, of the place or lent; None: it is not there.
+
+        Parameters
+        ----------
+        key : Key
+            Which. Behind a body's end are zeros.
+        """
+        if key in self.lent:
+            return self.lent[key]
+        file = next((one for one in self.manifest.files if one.name == key[0]), None)
+        try:
+            if file is None:
+                return None
+            if key[1] >= len(self.table(file).tiles):
+                return None if file.is_parity else b""
+            data, bad = self._checked(file, key[1], 1)
+        except HoldfastError:
+            return None
+        return None if bad else data
+
+    def _made_again(self, file: File, tile: int) -> bytes | None:
+        """Return a tile that is damaged or missing, made of the others'; None: it cannot be."""
+        table = self.table(file)
+        length = min(TILE, table.nbytes - tile * TILE)
+        made = self.lent.get((file.name, tile))
+        group = None if file.is_parity else code.groups_of(self.manifest).get(file.rank)
+        if made is None and group is not None:
+            parts: dict[Key, bytes] = {}
+
+            def has(key: Key) -> bool:
+                found = self.tile(key)
+                if found is not None:
+                    parts[key] = found
+                return found is not None
+
+            recipe = code.recipe(group, file.rank, tile, has)
+            if recipe is not None:
+                made = recipe.made([parts[key] for key in recipe.tiles])
+        if made is None or xxhash.xxh3_64_intdigest(made[:length]) != table.tiles[tile]:
+            return None
+        return made[:length]
 
     def body(self, rank: int) -> bytes:
         """Return a rank's whole body.
@@ -225,9 +279,6 @@ class Saved:
         spans = (np.array([at], np.int64), np.array([nbytes], np.int64))
         return self.gather(Reading(rank, *spans, ()))
 
-    def _read(self, file: File, at: int, nbytes: int) -> bytes:
-        return self.place.read(self.manifest.folder, file.name, at, nbytes)
-
     # ---- all of it -------------------------------------------------------------------------------
 
     def problems(self) -> list[str]:
@@ -238,6 +289,37 @@ class Saved:
                 self.heads()
             except HoldfastError as error:
                 found.append(str(error))
+        return found
+
+    def is_enough(self) -> bool:
+        """Read everything, and return whether every byte of every rank's body can be had."""
+        if not self.problems():
+            return True
+        try:
+            bad = {file.name: self.bad_tiles(file) for file in self.manifest.files}
+            wrong = {name: tiles for name, tiles in bad.items() if tiles is None or tiles}
+            return bool(wrong) and not code.beyond_repair(self.manifest, wrong) and self._fits()
+        except HoldfastError:
+            return False
+
+    def _fits(self) -> bool:
+        return len(self.heads()) == self.manifest.world
+
+    def bad_tiles(self, file: File) -> list[int] | None:
+        """Read a file, and return its tiles that are not as written; None: nor is its table.
+
+        Parameters
+        ----------
+        file : File
+            Of the manifest.
+        """
+        try:
+            count = len(self.tables.own(file).tiles)
+        except HoldfastError:
+            return None
+        found: list[int] = []
+        for first in range(0, count, _AT_ONCE):
+            found += self._checked(file, first, min(_AT_ONCE, count - first))[1]
         return found
 
     def damage(self) -> dict[str, list[str]]:
@@ -257,18 +339,10 @@ class Saved:
         return found
 
     def _damage(self, file: File) -> Iterator[str]:
-        count = len(self.table(file).tiles)
-        for first in range(0, count, _AT_ONCE):
-            try:
-                self.tiles(file, first, _AT_ONCE)
-            except ProtocolError:
-                # Again one by one, so that each tile that is damaged is named.
-                for tile in range(first, min(count, first + _AT_ONCE)):
-                    try:
-                        self.tiles(file, tile, 1)
-                    except ProtocolError as error:
-                        yield str(error)
-        if self._read(file, file.nbytes, 1):
+        self.tables.own(file)
+        for tile in self.bad_tiles(file) or ():
+            yield self._complaint(file, tile)
+        if self.tables.read(file, file.nbytes, 1):
             yield f"{self.url}/{file.name}: has bytes after its end"
 
 

@@ -38,6 +38,10 @@ class Place(ABC):
         """Return the names of all folders; an empty list where nothing is."""
 
     @abstractmethod
+    def files(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder; an empty list where it is not there."""
+
+    @abstractmethod
     def write(self, folder: str, name: str, parts: Parts) -> int:
         """Write a file that is there as a whole or not at all; return its bytes."""
 
@@ -95,6 +99,11 @@ class Local(Place):
         if not self.path.is_dir():
             return []
         return sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir())
+
+    def files(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder."""
+        inside = self.path / folder
+        return sorted(entry.name for entry in os.scandir(inside)) if inside.is_dir() else []
 
     def write(self, folder: str, name: str, parts: Parts) -> int:
         """Write a file under another name, have it on the device, and rename it."""
@@ -180,6 +189,14 @@ class Remote(Place):
             for each in found
             if each["type"] == "directory"
         )
+
+    def files(self, folder: str) -> list[str]:
+        """Return the names of the objects in a folder."""
+        try:
+            found = self._files.ls(f"{self._root}/{folder}", detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in found)
 
     def write(self, folder: str, name: str, parts: Parts) -> int:
         """Write an object; it is there once it is closed."""
