@@ -157,10 +157,16 @@ def _row(saved: Saved) -> dict[str, Any]:
 def _verify(arguments: argparse.Namespace) -> int:
     saved = _chosen(place(arguments.url), arguments.step)
     problems = saved.problems()
+    is_enough = not problems or saved.is_enough()
     if arguments.json:
-        print(json.dumps({**_row(saved), "problems": problems}))
+        print(json.dumps({**_row(saved), "problems": problems, "restorable": is_enough}))
     elif problems:
         print("\n".join(problems))
+        print(
+            "all of it can be made again of the rest, and a restore does"
+            if is_enough
+            else "too much is damaged or missing: it is not restored from here"
+        )
     else:
         print(f"{saved.url}: whole: {len(saved.manifest.files)} files")
     return _DAMAGED if problems else 0

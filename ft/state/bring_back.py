@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from holdfast.ft.state.files.flush import newest
-from holdfast.ft.state.files.saved import Saved
-from holdfast.ft.state.files.schemes import place
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.memory import mapped
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.head import Head
-from holdfast.ft.state.layout.plan import index
+from holdfast.ft.state.layout.plan import Reading, index
 from holdfast.ft.state.layout.restore import Restore
 from holdfast.ft.state.members import Members
+from holdfast.ft.state.stored import Stored
 
 # All ranks' keepers exchange what their trainers need meanwhile.
 _FETCH_S = 600.0
@@ -66,33 +64,14 @@ def bring_back(met: Message, link: KeeperLink, state: Mapping[str, Any], who: Me
     return step
 
 
-def newest_stored(url: str, job: str, who: Members) -> str:
-    """Return the folder of the newest state that verifies, the same on all; empty: there is none.
-
-    Parameters
-    ----------
-    url : str
-        Where a run's states are; empty: nowhere.
-    job : str
-        Whose states count.
-    who : Members
-        All trainers.
-    """
-    found = ""
-    if url and who.rank == 0:
-        saved = newest(place(url), job)
-        found = saved.manifest.folder if saved is not None else ""
-    return str(who.tell(found)[0])
-
-
 @torch.no_grad()
-def bring_back_stored(url: str, folder: str, state: Mapping[str, Any], who: Members) -> int:
+def bring_back_stored(stored: Stored, state: Mapping[str, Any], who: Members) -> int:
     """Put a state of files into what is there now, of any number of ranks; collective.
 
     Parameters
     ----------
-    url, folder : str
-        Where it is.
+    stored : Stored
+        The state.
     state : mapping of str to object
         Written in place.
     who : Members
@@ -103,12 +82,18 @@ def bring_back_stored(url: str, folder: str, state: Mapping[str, Any], who: Memb
     int
         Its step.
     """
-    saved = Saved.open(place(url), folder)
+    saved = stored.lend_heads()
     restore = _restore(state, saved.heads(), who)
+    stored.lend([*restore.fill.readings, *map(_reading, restore.rests.items())])
     for one in restore.fill.readings:
         restore.fill.put(one.rank, saved.gather(one))
     restore.finish({rank: saved.rest(rank) for rank in restore.rests})
     return saved.manifest.step
+
+
+def _reading(rest: tuple[int, tuple[int, int]]) -> Reading:
+    rank, (at, nbytes) = rest
+    return Reading(rank, np.array([at], np.int64), np.array([nbytes], np.int64), ())
 
 
 def _restore(state: Mapping[str, Any], heads: Sequence[Head], who: Members) -> Restore:

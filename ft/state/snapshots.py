@@ -21,7 +21,7 @@ import torch
 from holdfast import _core, _job
 from holdfast.compress.options import require
 from holdfast.errors import HoldfastError, SystemFailure, Timeout
-from holdfast.ft.state.bring_back import bring_back, bring_back_stored, newest_stored
+from holdfast.ft.state.bring_back import bring_back, bring_back_stored
 from holdfast.ft.state.inbox import Packed, optimizers, pack
 from holdfast.ft.state.keeper.address import Address
 from holdfast.ft.state.keeper.link import KeeperLink
@@ -31,6 +31,7 @@ from holdfast.ft.state.layout.flatten import flatten
 from holdfast.ft.state.layout.head import layout_digest
 from holdfast.ft.state.layout.local import Replica, kinds_of, replicas_of
 from holdfast.ft.state.members import members
+from holdfast.ft.state.stored import newest_stored
 
 # Of a message that a keeper answers at once, and of meetings.
 _ANSWER_S, _MEETING_S = 60.0, 120.0
@@ -180,23 +181,33 @@ class Snapshots:
         self._group = self._code_group([domain for _, _, domain in told])
         self._meet_states()
         self._reserve(self._expected_bytes())
-        stored = newest_stored(self._flush, self._job, who)
+        stored, refused = newest_stored(self._flush, self._job, who)
         self._link.send(Message("meet", {**self._meeting(), "stored": int(bool(stored))}))
         met = self._link.wait("met", _MEETING_S)
         error = met.fields.get("error", "")
-        if error and not stored:
+        if not stored and (error or (refused and met.fields["step"] < 0)):
+            flushed = (
+                f"of what was flushed {'; '.join(refused)}" if refused else "nothing was flushed"
+            )
             raise SystemFailure(
-                f"the state of job {self._job!r} is lost: {error}; nothing was flushed (flush=); "
-                "to begin anew end its keepers: holdfast state stop"
+                f"the state of job {self._job!r} is lost: {error or 'keepers have nothing'}; "
+                f"{flushed} (flush=); to begin anew end its keepers: holdfast state stop"
+                + (", and give another folder" if refused else "")
             )
         if met.fields["step"] >= 0:
             self.step = bring_back(met, self._link, self._state, who)
             self.committed, self.unprotected = self.step, ""
         elif stored:
-            self.step = bring_back_stored(self._flush, stored, self._state, who)
+            self.step = bring_back_stored(stored, self._state, who)
             if who.rank == 0:
-                text = f"the state is that of step {self.step}, from {self._flush}; {error}"
-                warnings.warn(text, RuntimeWarning, stacklevel=4)
+                warnings.warn(self._gone_back(met, error, refused), RuntimeWarning, stacklevel=4)
+
+    def _gone_back(self, met: Message, error: str, refused: list[str]) -> str:
+        """Say that the state is an older one, of files."""
+        lost = int(met.fields.get("reached", 0)) - self.step
+        steps = f"{lost} steps are lost" if lost > 0 else "keepers know of no later step"
+        why = "; ".join([error or "keepers have nothing", *refused])
+        return f"the state is that of step {self.step}, from {self._flush}: {steps}; {why}"
 
     def _code_group(self, domains: list[str]) -> tuple[list[int], int]:
         """Return the ranks of this one's code group, and how many of them may be lost."""

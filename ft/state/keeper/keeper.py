@@ -217,14 +217,18 @@ class Keeper:
             return
         choice = yield from self._making.begin_anew(self._ops, bool(message.number("stored")))
         if error := choice.get("error"):
-            self.tell(Message("met", {"step": -1, "error": error}))
+            self.tell(Message("met", {"step": -1, "error": error, "reached": choice["reached"]}))
             return
         step = -1 if choice["fresh"] else int(choice["id"][1])
         slot = self.slots.of(step)
         head = slot.part.head if slot and slot.part else b""
         heads = peers.tell(head).by_rank if step >= 0 else {}
-        lost, reason = choice["steps_lost"], choice["reason"]
-        fields = {"step": step, "heads": {str(r): len(head) for r, head in heads.items()}}
+        lost, reason = choice.get("steps_lost", 0), choice.get("reason", "")
+        fields = {
+            "reached": choice["reached"],
+            "step": step,
+            "heads": {str(r): len(head) for r, head in heads.items()},
+        }
         self.tell(
             Message("met", {**fields, "lost": lost, "reason": reason}, b"".join(heads.values()))
         )
