@@ -1,25 +1,32 @@
 """Snapshots of keepers into files, while training goes on.
 
-Each keeper writes its rank's part in its own time, by a worker that nobody waits for; what it has
-written it tells in the first op of later snapshots. When all have written a snapshot, each writes
-the manifest (of disks that are not shared each needs one), and then older states go.
+Each keeper writes its rank's part, and the parity that it holds, in its own time, by a worker that
+nobody waits for; what it has done it tells in the first op of later snapshots. When all have
+written a snapshot, each writes the manifest (of disks that are not shared each needs one), and
+reads back what it wrote. When all have found it whole, older states go.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import queue
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.ft.state.files import flush
+from holdfast.ft.state.files import code, flush
 from holdfast.ft.state.files.manifest import File, Manifest
+from holdfast.ft.state.files.saved import Saved
 from holdfast.ft.state.files.schemes import place
 from holdfast.ft.state.keeper.peers import Peers
 from holdfast.ft.state.keeper.slots import Id, Slot
 from holdfast.ft.state.keeper.worker import Worker
 from holdfast.ft.state.layout.head import Head, layout_digest
+
+# For what is being written when a job ends; a disk that hangs is not waited for longer.
+_UNDER_WAY_S = 600.0
 
 
 class Flushing:
@@ -37,9 +44,11 @@ class Flushing:
         self._worker = Worker(lambda error: self._ended.put((self._id, f"{error}")))
         self._ended: queue.SimpleQueue[tuple[Id, str]] = queue.SimpleQueue()
         self._id: Id = (0, 0)
-        self._said: dict[str, Any] | None = None  # once this rank's part is written
+        self._own: set[str] = set()  # files that this rank has written
+        self._is_first = False
+        self._said: dict[str, Any] | None = None  # once this rank's part is written, or verified
         self.flushed: Id | None = None
-        """The newest snapshot of which there is a manifest."""
+        """The newest snapshot that is in files, and verifies there."""
 
     def begin(self, slot: Slot) -> None:
         """Write a slot, which stays as it is until this has ended."""
@@ -52,21 +61,28 @@ class Flushing:
         self._worker.add(task())
 
     def said(self) -> dict[str, Any] | None:
-        """Return what others are to be told: that this rank's part is written."""
+        """Return what others are to be told: that this rank's part is written, or verifies."""
         return self._said
 
     def heard(self, told: Mapping[int, Any], world: int) -> None:
-        """Write the manifest when all have written one snapshot."""
+        """Go on when all have come as far with one snapshot."""
         there = [one.get("written") for one in told.values()]
         if len(there) < world or any(one is None or one["id"] != list(self._id) for one in there):
             return
+        phases = {one["phase"] for one in there}
+        if len(phases) > 1:
+            return
 
-        def task() -> Iterator[None]:
-            self._ended.put((self._id, self._commit(there)))
+        def commit() -> Iterator[None]:
+            self._said = self._committed(there)
+            yield
+
+        def end() -> Iterator[None]:
+            self._ended.put((self._id, self._settled(there)))
             yield
 
         self._said = None
-        self._worker.add(task())
+        self._worker.add(commit() if "written" in phases else end())
 
     def ended(self) -> Iterator[tuple[Id, str]]:
         """Yield snapshots whose flush has ended, and why it failed; empty: it did not."""
@@ -81,40 +97,98 @@ class Flushing:
         needed = any(one.get("needs") for one in told.values())
         if missing or len(newest) != 1 or not needed or slot is None:
             return
-        told, missing = peers.tell_json({"written": self._written(slot)})
-        if not missing:
-            self._commit([one["written"] for one in told.values()])
+        self._wait_for_what_is_under_way()
+        for step in (lambda _: self._written(slot), self._committed):
+            told, missing = peers.tell_json({"written": step([*told.values()])})
+            if missing:
+                return
+            told = {rank: one["written"] for rank, one in told.items()}
+        self._settled([*told.values()])
+
+    def _wait_for_what_is_under_way(self) -> None:
+        done = threading.Event()
+
+        def task() -> Iterator[None]:
+            done.set()
+            yield
+
+        self._worker.add(task())
+        self._worker.hurry()
+        done.wait(_UNDER_WAY_S)
+        self._said = None
 
     def _written(self, slot: Slot) -> dict[str, Any]:
         """Write this rank's part, and return what others are to know of it."""
         assert slot.part is not None
-        said: dict[str, Any] = {"id": list(slot.id), "error": ""}
+        self._id = slot.id
+        said: dict[str, Any] = {"id": list(slot.id), "phase": "written", "error": ""}
         try:
             head = Head.from_bytes(slot.part.head)
             tiles = [int(value) for value in slot.hashes]
-            file = flush.write_body(self._place, head, slot.body, tiles)
-        except HoldfastError as error:
+            self._is_first = head.rank == 0
+            files = [flush.write_body(self._place, head, slot.body, tiles)]
+            if slot.guarded and len(slot.row_hashes):
+                files.append(self._write_parity(slot, head))
+                said["group"] = [list(slot.guarded), slot.parity_rows, slot.largest]
+        except (HoldfastError, OSError) as error:
             return {**said, "error": str(error)}
         text = base64.b64encode(slot.part.head).decode()
-        return {**said, "file": [file.name, file.nbytes, file.table], "head": text}
+        rows = [[file.name, file.nbytes, file.table] for file in files]
+        self._own = {file.name for file in files}
+        return {**said, "files": rows, "head": text}
 
-    def _commit(self, written: list[Any]) -> str:
-        """Make the files of all ranks a state; return why it is none."""
-        for one in written:
-            if one["error"]:
-                return str(one["error"])
-        heads = [Head.from_bytes(base64.b64decode(one["head"])) for one in written]
-        heads.sort(key=lambda head: head.rank)
-        first = heads[0]
-        files = tuple(sorted((File(*one["file"]) for one in written), key=lambda file: file.name))
-        whole = Manifest(
-            first.job, first.step, first.epoch, first.world, layout_digest(heads), files
-        )
+    def _write_parity(self, slot: Slot, head: Head) -> File:
+        guarded = {
+            str(rank): code.guard(part.head, [int(value) for value in hashes])
+            for rank, (part, hashes) in slot.guarded.items()
+        }
+        tiles = [int(value) for value in slot.row_hashes]
+        said: dict[str, object] = {code.GUARDED: guarded}
+        return flush.write_parity(self._place, head, said, slot.parity_view, tiles)
+
+    def _committed(self, written: list[Any]) -> dict[str, Any]:
+        """Make the files of all ranks a state, and read this rank's; return why it is none."""
+        said = {"id": list(self._id), "phase": "verified", "error": ""}
+        if errors := [str(one["error"]) for one in written if one["error"]]:
+            return {**said, "error": errors[0]}
         try:
+            heads = [Head.from_bytes(base64.b64decode(one["head"])) for one in written]
+            heads.sort(key=lambda head: head.rank)
+            first = heads[0]
+            rows = [row for one in written for row in one["files"]]
+            files = tuple(sorted((File(*row) for row in rows), key=lambda file: file.name))
+            groups = sorted({json.dumps(one["group"]) for one in written if "group" in one})
+            whole = Manifest(
+                first.job,
+                first.step,
+                first.epoch,
+                first.world,
+                layout_digest(heads),
+                files,
+                {code.GROUPS: [json.loads(group) for group in groups]} if groups else {},
+            )
             flush.commit(self._place, whole)
-            self.flushed = tuple(written[0]["id"])
-            if first.rank == 0 or self.url.startswith(("file:", "/")):
-                flush.prune(self._place)
-        except HoldfastError as error:
-            return str(error)
+            return {**said, "folder": whole.folder, "error": self._wrong(whole)}
+        except (HoldfastError, OSError) as error:
+            return {**said, "error": str(error)}
+
+    def _wrong(self, whole: Manifest) -> str:
+        """Read what this rank has written; return what is wrong with it."""
+        saved = Saved.open(self._place, whole.folder)
+        if saved.manifest != whole:
+            return f"{saved.url}: another manifest than was written"
+        for file in whole.files:
+            if file.name in self._own and (bad := saved.bad_tiles(file)) != []:
+                return f"{saved.url}/{file.name}: tiles {bad} are not as they were captured"
+        return ""
+
+    def _settled(self, verified: list[Any]) -> str:
+        """Remove older states, if all have verified; return why not."""
+        if errors := [str(one["error"]) for one in verified if one["error"]]:
+            return errors[0]
+        self.flushed = self._id
+        folder = str(verified[0]["folder"])
+        # Of disks that are not shared each removes what is on its own.
+        if self._is_first or self.url.startswith(("file:", "/")):
+            flush.remove_older(self._place, folder)
         return ""

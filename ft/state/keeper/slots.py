@@ -110,6 +110,16 @@ class Slot:
         """Take note of parity that is made."""
         self._rows, self.row_hashes = rows, hashes
 
+    @property
+    def parity_rows(self) -> int:
+        """Rows of parity; 0: none are made."""
+        return self._rows if len(self.row_hashes) else 0
+
+    @property
+    def parity_view(self) -> memoryview:
+        """The bytes of the parity that is made."""
+        return self.parity.view[: len(self.row_hashes) * TILE]
+
     def told(self) -> dict[str, Any]:
         """Return what a message says of it."""
         return {

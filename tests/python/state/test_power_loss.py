@@ -1,4 +1,7 @@
-"""A flush that is killed at any instant: the newest state that was committed is there and whole."""
+"""A flush that is killed at any instant: the newest state that was committed is there and whole.
+
+By one process, and by keepers, which agree on what is a state.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ import sys
 from pathlib import Path
 
 from flush_process import body_of
+from keeper_flush import lose_power, newest_manifest, newest_there
 
 from holdfast.ft.state.files import flush
 from holdfast.ft.state.files.schemes import place
 
 # STATE_KILLS=100 by hand takes some minutes.
 KILLS = int(os.environ.get("STATE_KILLS", "12"))
+KEEPER_KILLS = 10
 PROGRAM = Path(__file__).with_name("flush_process.py")
 
 
@@ -41,3 +46,17 @@ def test_the_newest_state_that_verifies_is_there_after_kills_at_random_instants(
         committed = saved.manifest.step
         for rank in range(2):
             assert saved.body(rank) == body_of(rank, committed).tobytes()
+
+
+def test_keepers_that_flush_to_their_own_disks_leave_the_newest_state_when_power_is_lost(tmp_path):
+    chance = random.Random(31)
+    newest = 0
+    for number in range(KEEPER_KILLS):
+        job = f"{tmp_path}-{number}"
+        committed = lose_power(tmp_path, job, newest + 1, chance, 0.4)
+        step, wrong = newest_there(tmp_path, 2)
+        assert wrong == ""
+        assert step == newest_manifest(tmp_path)
+        assert newest <= step <= committed + 1
+        newest = step
+    assert newest > 0

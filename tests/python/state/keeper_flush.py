@@ -1,0 +1,183 @@
+"""Keepers that flush again and again until all is killed, with one process as all trainers.
+
+Each rank has a disk of its own, so that a state is that of all disks together. The process says
+what the keepers have committed, step by step; `lose_power` kills it and them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from coded_files import Thread, together
+from waiting import eventually
+
+from holdfast.comm.store import DirectoryStore
+from holdfast.ft.state.keeper.address import Address
+from holdfast.ft.state.keeper.link import KeeperLink
+from holdfast.ft.state.keeper.wire import Message
+from holdfast.ft.state.layout.entry import Entry
+from holdfast.ft.state.layout.head import Head, layout_digest
+from holdfast.ft.state.layout.plan import Reading
+from holdfast.ft.state.stored import newest_stored
+
+TILE = 1 << 20
+# Not whole tiles, and of two lengths.
+BYTES = (2 * TILE + 4096, TILE + 64, 2 * TILE)
+WAIT_S = 60.0
+
+
+def body_of(rank: int, step: int) -> np.ndarray:
+    return np.random.default_rng([rank, step]).integers(0, 256, BYTES[rank], dtype=np.uint8)
+
+
+def head_of(rank: int, step: int, world: int) -> Head:
+    at, total = sum(BYTES[:rank]), sum(BYTES[:world])
+    entry = Entry("w", "uint8", (total,), (at,), (BYTES[rank],), 0, BYTES[rank], 0)
+    return Head("job", step, 1, rank, world, (entry,), (BYTES[rank], 0), BYTES[rank])
+
+
+class Ranks:
+    """Trainers of a job whose states are bytes."""
+
+    def __init__(self, here: Path, job: str, world: int, parity: int, every: int) -> None:
+        self.world = world
+        self.life = f"life{os.getpid()}"
+        store = DirectoryStore(here / self.life)
+        found = [KeeperLink.find(Address(job, "", r), store, 60.0) for r in range(world)]
+        self.links = [link for link, _ in found]
+        self.bodies = [np.zeros(BYTES[rank], np.uint8) for rank in range(world)]
+        flush = {"flush_every": every, "data": world - parity, "parity": parity}
+        for rank, link in enumerate(self.links):
+            url = f"file://{here}/disk{rank}" if every else ""
+            link.send(Message("reserve", {**flush, "nbytes": max(BYTES), "flush": url}))
+        self._wait("reserved")
+        self.met = self._meet(parity)
+
+    def _meet(self, parity: int) -> list[dict[str, Any]]:
+        same = {"name": self.life, "size": self.world, "timeout_s": 60, "late": 0, "stored": 0}
+        same |= {"ranks": [*range(self.world)], "parity": parity, "total": self.world}
+        for rank, link in enumerate(self.links):
+            link.send(Message("meet", {**same, "rank": rank}))
+        return [message.fields for message in self._wait("met")]
+
+    def _wait(self, kind: str, step: int | None = None) -> list[Message]:
+        for link in self.links:
+            link.send(Message("hurry"))
+        return [link.wait(kind, WAIT_S, step) for link in self.links]
+
+    def take(self, step: int) -> list[dict[str, Any]]:
+        for rank, link in enumerate(self.links):
+            self.bodies[rank][:] = body_of(rank, step)
+            link.send(self._message(rank, step))
+        self._wait("captured", step)
+        for link in self.links:
+            link.send(Message("fenced", {"step": step}))
+        return [message.fields for message in self._wait("committed", step)]
+
+    def _message(self, rank: int, step: int) -> Message:
+        body, head = self.bodies[rank], head_of(rank, step, self.world)
+        pieces = np.array([[body.ctypes.data, len(body), 0]], np.int64).tobytes()
+        data = head.to_bytes()
+        fields = {
+            "step": step,
+            "epoch": 1,
+            "nbytes": len(body),
+            "layout": layout_digest([head]),
+            "process": os.getpid(),
+            "head": len(data),
+            "pieces": len(pieces),
+            "copied": 0,
+        }
+        return Message("take", fields, data + pieces)
+
+    def fetch(self, step: int) -> list[np.ndarray]:
+        """Each rank's own body, as its keeper gives it."""
+        from holdfast.ft.state.keeper.memory import mapped
+
+        for rank, link in enumerate(self.links):
+            rows = np.array([[rank, 0, BYTES[rank]]], "<i8")
+            link.send(Message("fetch", {"step": step, "ranges": 1}, rows.tobytes()))
+        found = self._wait("fetched")
+        return [
+            np.frombuffer(mapped(got.descriptors[0], got.number("nbytes")), np.uint8)
+            for got in found
+        ]
+
+    def end(self) -> None:
+        for link in self.links:
+            link.send(Message("end"))
+        for link in self.links:
+            eventually(lambda link=link: link.is_gone, WAIT_S)
+            link.close()
+
+
+def lose_power(here: Path, job: str, first: int, chance: random.Random, within_s: float) -> int:
+    """Kill trainers and keepers at a random instant; return the last step that was committed."""
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, *folders])}
+    command = [sys.executable, __file__, str(here), job, str(first)]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        keepers = [int(number) for number in process.stdout.readline().split()[1:]]
+        said = [process.stdout.readline()]
+        # It flushes for certain now.
+        eventually(lambda: newest_manifest(here) >= first, WAIT_S)
+        threading.Event().wait(chance.uniform(0, within_s))
+        everybody = [process.pid, *keepers]
+        chance.shuffle(everybody)
+        for each in everybody:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        said += process.stdout.readlines()
+    assert len(keepers) == 2
+    return max(int(text) for text in said if text.endswith("\n"))
+
+
+def newest_there(here: Path, world: int) -> tuple[int, str]:
+    """What a next life goes on from: its step, and what is wrong with it."""
+
+    def act(who: Thread) -> tuple[int, str]:
+        stored, refused = newest_stored(f"file://{here}/disk{who.rank}", "job", who)
+        if stored is None:
+            return -1, f"nothing; {refused}"
+        saved = stored.lend_heads()
+        saved.heads()
+        spans = [(np.array([0]), np.array([BYTES[rank]])) for rank in range(world)]
+        readings = [Reading(rank, *span, ()) for rank, span in enumerate(spans)]
+        stored.lend(readings)
+        right = [body_of(rank, stored.step).tobytes() for rank in range(world)]
+        wrong = [one.rank for one in readings if saved.gather(one) != right[one.rank]]
+        return stored.step, f"others' bytes: {wrong}" if wrong else ""
+
+    found = together(world, act)
+    if any(one != found[0] or isinstance(one, Exception) for one in found):
+        return -1, f"ranks differ: {found}"
+    return found[0]
+
+
+def newest_manifest(here: Path) -> int:
+    """The newest step of which some disk has a manifest: all parts were written before."""
+    names = [path.parent.name for path in here.glob("disk*/step-*/manifest.json")]
+    return max((int(name[5:11]) for name in names), default=-1)
+
+
+def main(here: str, job: str, first: int) -> None:
+    ranks = Ranks(Path(here), job, 2, 1, 1)
+    print("KEEPERS", *[link.process for link in ranks.links], flush=True)
+    for step in range(first, first + 1000):
+        told = ranks.take(step)
+        if all(one["committed"] for one in told):
+            print(step, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
