@@ -4,13 +4,13 @@ A group of n = k + m members has n codewords, each with data of k members and pa
 others, in rotation (`Places`). Parity is a reduce_scatter with xor: each member multiplies its
 tiles by the code's coefficients, and block h of the sum is what member h holds. Making a lost body
 again is the same with the coefficients of the inverse. Tiles are done in rows: the t-th tile of
-every slice; a row in which nobody's tile has changed keeps its parity, and one in which some have
-changed gets the difference.
+every slice. A row in which nobody's tile has changed keeps its parity; where some have changed,
+what changed is sent to who has the parity (all_to_all), and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,9 @@ from holdfast.ft.state.keeper.capture import TILE, Hashes
 from holdfast.ft.state.places import Places, slice_tiles
 
 _Bytes = npt.NDArray[np.uint8]
+_Marks = npt.NDArray[np.bool_]
+_Plan = dict[tuple[int, int], tuple[list[int], list[int]]]
+"""By member and slice: sources, and what each is multiplied by."""
 
 
 class Shards(NamedTuple):
@@ -62,6 +65,8 @@ class Coding:
         self._code = _core.ErasureCode(data, parity)
         n = self.places.members
         self._sent = np.zeros((n, max(data, parity), TILE), np.uint8)
+        self.sent_bytes = 0
+        """What this member has given to the others in all, multiplied."""
 
     def slice_tiles(self, largest: int) -> int:
         """Return how many tiles a slice has, where the largest body has so many bytes."""
@@ -83,8 +88,12 @@ class Coding:
     # ---- making parity ---------------------------------------------------------------------------
 
     def encode(
-        self, new: Shards, old: Shards | None, changed: npt.NDArray[np.bool_]
-    ) -> Iterator[None]:
+        self,
+        new: Shards,
+        old: Shards | None,
+        changed: _Marks,
+        refuse: Callable[[_Marks], _Marks],
+    ) -> Generator[None, None, _Marks]:
         """Make the parity of new bodies; collective, yields between rows.
 
         Parameters
@@ -95,27 +104,75 @@ class Coding:
             Of the snapshot before, with its parity; None: on some member there is none.
         changed : numpy.ndarray of bool
             By slice and tile: whether it differs from the old one; all true without one.
+        refuse : callable
+            Gets the rows in which the old one is used, by tile; returns those in which this
+            member's old bytes are damaged.
+
+        Returns
+        -------
+        numpy.ndarray of bool
+            By tile: whether its parity is that of the old one.
         """
         tiles = new.slices.shape[1]
-        marks = np.stack([changed.any(axis=0), ~changed.all(axis=0)]).astype(np.uint8)
-        flat = marks.reshape(-1)
+        marks = np.zeros((self.places.members, *changed.shape), bool)
         if tiles:
-            self._group.all_reduce(flat, op="bor")
-        some, not_all = marks[0].astype(bool), marks[1].astype(bool)
+            self._group.all_gather(
+                marks.view(np.uint8).reshape(-1), changed.view(np.uint8).reshape(-1)
+            )
+        uses_old: _Marks = np.zeros(tiles, bool)
+        if old is not None:
+            uses_old |= ~marks.all(axis=(0, 1))
+        if uses_old.any():
+            damaged = refuse(uses_old).astype(np.uint8)
+            self._group.all_reduce(damaged, op="bor")
+            uses_old &= ~damaged.astype(bool)
+        kept: _Marks = np.zeros(tiles, bool)
+        kept |= uses_old & ~marks.any(axis=(0, 1))
         for tile in range(tiles):
-            if old is not None and not some[tile]:
+            if old is None or not uses_old[tile]:
+                self._contribute(new, tile)
+                new.rows[:, tile] = self._scatter(self.places.parity)
+            elif kept[tile]:
                 new.rows[:, tile] = old.rows[:, tile]
                 continue
-            is_difference = old is not None and bool(not_all[tile])
-            self._contribute(new, old if is_difference else None, tile)
-            found = self._scatter(self.places.parity)
-            if is_difference:
-                assert old is not None
-                found ^= old.rows[:, tile]
-            new.rows[:, tile] = found
+            else:
+                self._correct(new, old, tile, marks[:, :, tile])
             yield
+        return kept
 
-    def _contribute(self, new: Shards, old: Shards | None, tile: int) -> None:
+    def _correct(self, new: Shards, old: Shards, tile: int, marks: _Marks) -> None:
+        """Make parity of the old one and of what has changed; only that is sent."""
+        places, me = self.places, self._group.rank
+        parts: list[list[_Bytes]] = [[] for _ in range(places.members)]
+        for column in np.flatnonzero(marks[me]).tolist():
+            codeword = places.codeword_of_slice(me, column)
+            outputs = [np.empty(TILE, np.uint8) for _ in range(places.parity)]
+            coefficients = [
+                self._code.coefficient(row, column) for row in range(places.parity) for _ in (0, 1)
+            ]
+            inputs = [new.slices[column, tile], old.slices[column, tile]]
+            _core.multiply_tiles(outputs, inputs, coefficients)
+            for row, output in enumerate(outputs):
+                parts[(codeword + row) % places.members].append(output)
+        rows = [
+            (sender, (me - places.codeword_of_slice(sender, column)) % places.members)
+            for sender in range(places.members)
+            for column in np.flatnonzero(marks[sender]).tolist()
+        ]
+        # Of a column's codeword this member has that row of parity, or none.
+        mine = [(sender, row) for sender, row in rows if row < places.parity]
+        given = [len(part) * TILE for part in parts]
+        taken = [sum(s == sender for s, _ in mine) * TILE for sender in range(places.members)]
+        sent = [one for part in parts for one in part]
+        found = np.empty((len(mine), TILE), np.uint8)
+        flat = np.concatenate(sent) if sent else np.empty(0, np.uint8)
+        self._group.all_to_all(found.reshape(-1), flat, taken, given)
+        self.sent_bytes += sum(given)
+        new.rows[:, tile] = old.rows[:, tile]
+        for (_, row), part in zip(mine, found, strict=True):
+            new.rows[row, tile] ^= part
+
+    def _contribute(self, new: Shards, tile: int) -> None:
         """Fill the blocks with this member's tiles, multiplied; others' rows stay zero."""
         places, me = self.places, self._group.rank
         for column in range(places.data):
@@ -123,18 +180,14 @@ class Coding:
             outputs = [
                 self._sent[(codeword + row) % places.members, row] for row in range(places.parity)
             ]
-            inputs = [new.slices[column, tile]]
-            if old is not None:
-                inputs.append(old.slices[column, tile])
-            coefficients = [
-                self._code.coefficient(row, column) for row in range(places.parity) for _ in inputs
-            ]
-            _core.multiply_tiles(outputs, inputs, coefficients)
+            coefficients = [self._code.coefficient(row, column) for row in range(places.parity)]
+            _core.multiply_tiles(outputs, [new.slices[column, tile]], coefficients)
 
     def _scatter(self, blocks: int) -> _Bytes:
         """Xor everybody's blocks, and return this member's."""
         places, me = self.places, self._group.rank
         sent = np.ascontiguousarray(self._sent[:, :blocks])
+        self.sent_bytes += (places.members - 1) * blocks * TILE
         found = np.empty((blocks, TILE), np.uint8)
         self._group.reduce_scatter(found.reshape(-1), sent.reshape(-1), op="bxor")
         assert places.members > me
@@ -143,33 +196,40 @@ class Coding:
     # ---- making lost bodies again ----------------------------------------------------------------
 
     def decode(
-        self, mine: Shards | None, into: _Bytes | None, lost: Sequence[int], tiles: int
+        self, mine: Shards | None, into: _Bytes | None, bad: Sequence[_Marks | None]
     ) -> Iterator[None]:
-        """Make lost bodies again, where their members are now; collective, yields between rows.
+        """Make lost tiles of bodies again, where their members are now; collective.
+
+        Yields between rows.
 
         Parameters
         ----------
         mine : Shards, optional
-            What this member has; None: it is one of the lost.
+            What this member has; None: it has lost everything.
         into : numpy.ndarray of uint8, optional
-            Of a lost one: (slice, tile, byte), written.
-        lost : sequence of int
-            Members that have nothing; parity many at most.
-        tiles : int
-            Of a slice.
+            Of one that has lost something: (slice, tile, byte), written.
+        bad : sequence of numpy.ndarray of bool
+            By member: which tiles are lost, by shard (slices, then parity) and tile; None: all.
 
         Raises
         ------
         PeerLost
             Too many are lost.
         """
-        plans = self._plans(lost)
         places, me = self.places, self._group.rank
-        for tile in range(tiles):
+        known = [one for one in bad if one is not None]
+        tiles = known[0].shape[1] if known else 0
+        lost = np.stack(
+            [np.ones((places.members, tiles), bool) if one is None else one for one in bad]
+        )
+        plans: dict[bytes, _Plan] = {}
+        for tile in np.flatnonzero(lost[:, : places.data].any(axis=(0, 1))).tolist():
+            pattern = lost[:, :, tile]
+            key = pattern.tobytes()
+            plan = plans[key] = plans.get(key) or self._plan(pattern)
             self._sent[:] = 0
-            for (member, column), (sources, coefficients) in plans.items():
-                codeword = places.codeword_of_slice(member, column)
-                shard = places.row(me, codeword)
+            for (member, column), (sources, coefficients) in plan.items():
+                shard = places.row(me, places.codeword_of_slice(member, column))
                 if mine is not None and shard in sources:
                     by = coefficients[sources.index(shard)]
                     _core.multiply_tiles(
@@ -177,28 +237,42 @@ class Coding:
                     )
             found = self._scatter(places.data)
             if into is not None:
-                into[:, tile] = found
+                for column in np.flatnonzero(pattern[me, : places.data]).tolist():
+                    into[column, tile] = found[column]
             yield
         self._sent[:] = 0
 
-    def _plans(self, lost: Sequence[int]) -> dict[tuple[int, int], tuple[list[int], list[int]]]:
-        """Return, for each slice of each lost member, which shards are multiplied by what."""
+    def _plan(self, lost: _Marks) -> _Plan:
+        """Return, for each lost slice of a row, which shards are multiplied by what."""
         places = self.places
-        found = {}
-        for member in lost:
-            for column in range(places.data):
-                codeword = places.codeword_of_slice(member, column)
-                present = [
-                    places.row(other, codeword)
-                    for other in range(places.members)
-                    if other not in lost
-                ]
-                sources, _, rows = self._code.plan(present, [column])
-                found[member, column] = (sources, rows[0])
+        found: _Plan = {}
+        for member, column in np.argwhere(lost[:, : places.data]).tolist():
+            codeword = places.codeword_of_slice(member, column)
+            shards = [places.row(other, codeword) for other in range(places.members)]
+            present = [shard for other, shard in enumerate(shards) if not lost[other, shard]]
+            sources, _, rows = self._code.plan(present, [column])
+            found[member, column] = (sources, rows[0])
         return found
 
 
-def hashes_of(rows: _Bytes) -> Hashes:
-    """Return the hash of each tile of a member's parity, row by row."""
-    tiles = rows.reshape(-1, TILE)
-    return np.array([xxhash.xxh3_64_intdigest(tile.data) for tile in tiles], np.uint64)
+def hashes_of(rows: _Bytes, kept: _Marks, old: Hashes | None) -> Hashes:
+    """Return the hash of each tile of a member's parity, row by row.
+
+    Parameters
+    ----------
+    rows : numpy.ndarray of uint8
+        By row and tile.
+    kept : numpy.ndarray of bool
+        By tile: whether it is that of the old parity.
+    old : numpy.ndarray, optional
+        Hashes of the old parity.
+    """
+    tiles = rows.shape[1]
+    found = np.zeros(len(rows) * tiles, np.uint64)
+    for number, tile in enumerate(rows.reshape(-1, TILE)):
+        if old is not None and kept[number % tiles]:
+            # What is kept keeps its hash, so that a bit that flips in between is found.
+            found[number] = old[number]
+        else:
+            found[number] = xxhash.xxh3_64_intdigest(tile.data)
+    return found

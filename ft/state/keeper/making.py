@@ -13,7 +13,7 @@ from holdfast.ft.state.keeper import wire
 from holdfast.ft.state.keeper.flushing import Flushing
 from holdfast.ft.state.keeper.intake import take_in
 from holdfast.ft.state.keeper.ops import Ops
-from holdfast.ft.state.keeper.slots import SLOTS, SLOTS_OF_FLUSHES, Slot, Slots, digest_of
+from holdfast.ft.state.keeper.slots import SLOTS, SLOTS_OF_FLUSHES, Id, Slot, Slots, digest_of
 from holdfast.ft.state.keeper.wire import Message
 
 
@@ -59,11 +59,16 @@ class Making:
         trainers that live: then what keepers have is given up.
         """
         standing = self.machine.standing()
-        epoch, choice = ops.choose(standing["epoch"], standing["reached"])
-        if choice.get("error") and not is_elsewhere:
-            return choice
-        ops.renew_guards(epoch)
-        yield from ops.rebuild(choice)
+        refused: list[Id] = []
+        while True:
+            epoch, choice = ops.choose(standing["epoch"], standing["reached"], refused)
+            if choice.get("error") and not is_elsewhere:
+                return choice
+            if not refused:
+                ops.renew_guards(epoch)
+            if ops.is_well((yield from ops.rebuild(choice))):
+                break
+            refused.append(tuple(choice["id"]))
         settled = None if choice["fresh"] else tuple(choice["id"])
         for slot in self.slots.all:
             slot.is_committed = slot.is_whole and slot.id == settled

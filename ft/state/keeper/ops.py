@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import xxhash
 
 from holdfast import _core
 from holdfast.comm.group import Group
-from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.errors import HoldfastError, PeerLost, ProtocolError
 from holdfast.ft.state.keeper.capture import TILE
 from holdfast.ft.state.keeper.coding import Coding, hashes_of
 from holdfast.ft.state.keeper.peers import Peers, Range
-from holdfast.ft.state.keeper.slots import Part, Slot, Slots, digest_of
+from holdfast.ft.state.keeper.slots import Id, Part, Slot, Slots, digest_of
 from holdfast.ft.state.places import slice_tiles
 
 
@@ -64,6 +66,11 @@ class Ops:
         group = self._meet(name, self._ranks.index(self.peers.rank), len(self._ranks))
         self._guards = Peers(group)
         self._coding = Coding(group, len(self._ranks) - self._parity, self._parity)
+
+    @property
+    def sent_bytes(self) -> int:
+        """What this keeper has given to others for the code in this epoch."""
+        return 0 if self._coding is None else self._coding.sent_bytes
 
     def close(self, timeout_s: float) -> None:
         """Leave all groups."""
@@ -127,8 +134,10 @@ class Ops:
             flat = changed.reshape(-1)
             flat[:] = False
             flat[: len(slot.hashes)] = slot.hashes != old.hashes
-        yield from coding.encode(new, before, changed)
-        slot.has_parity(self._parity, hashes_of(new.rows))
+        kept = yield from coding.encode(
+            new, before, changed, lambda rows: _damaged_rows(old, changed, rows)
+        )
+        slot.has_parity(self._parity, hashes_of(new.rows, kept, old.row_hashes if old else None))
         if wrong := slot.damaged():
             # In memory, since they were captured: what was made of them is wrong as well.
             raise ProtocolError(f"{len(wrong)} tiles have changed while their parity was made")
@@ -171,8 +180,12 @@ class Ops:
             )
         return found
 
-    def choose(self, epoch: int, reached: int) -> tuple[int, dict[str, Any]]:
+    def choose(
+        self, epoch: int, reached: int, refused: Sequence[Id] = ()
+    ) -> tuple[int, dict[str, Any]]:
         """Agree on the newest snapshot that all can have; collective.
+
+        Those that were refused, since they were made again with other bytes, are none.
 
         Returns
         -------
@@ -190,18 +203,26 @@ class Ops:
         # Of the same shape as this world: another number of ranks has other code groups.
         reached = max(one["reached"] for one in told.values())
         try:
-            choice = _core.choose_snapshot(reports, [], reached)
+            choice = _core.choose_snapshot(reports, [], reached, refused)
         except HoldfastError as error:
             choice = {"fresh": True, "sources": [], "error": str(error)}
         choice["reached"] = max([reached, *(one["id"][1] for one in reports)])
         return 1 + max(epochs), choice
 
-    def rebuild(self, choice: Mapping[str, Any]) -> Iterator[None]:
-        """Make again what lost keepers had, where their ranks' keepers are now; collective."""
+    def rebuild(self, choice: Mapping[str, Any]) -> Generator[None, None, str]:
+        """Make again what lost keepers had, where their ranks' keepers are now; collective.
+
+        Tiles that have been damaged in memory are made again where they are.
+
+        Returns
+        -------
+        str
+            Why what was made is not what was captured; empty: it is.
+        """
         wanted = [one for one in choice["sources"] if one["kind"] == "decode" or one["repair"]]
-        lost = [one["rank"] for one in wanted]
-        if not any(rank in self._ranks for rank in lost):
-            return
+        lost = [one["rank"] for one in wanted if one["kind"] == "decode"]
+        if not any(one["rank"] in self._ranks for one in wanted):
+            return ""
         if self._coding is None or self._guards is None:
             raise ProtocolError(f"parts of ranks {lost} are lost, and there is no code")
         me = self.peers.rank
@@ -216,21 +237,64 @@ class Ops:
             }
         )
         largest = max(one["largest"] for one in told.values())
-        coding, into, mine = self._coding, None, None
         if is_lost:
             slot = self._adopt(id, told, largest, list(choice["parts"]))
-            into = coding.shards(slot.region.view, slot.parity.view, largest).slices
-        elif slot is not None:
-            mine = coding.shards(slot.region.view, slot.parity.view, largest)
-        members = [self._ranks.index(rank) for rank in lost if rank in self._ranks]
-        yield from coding.decode(mine, into, members, coding.slice_tiles(largest))
-        if is_lost and slot is not None:
-            if wrong := slot.damaged():
-                slot.clear()
-                raise ProtocolError(
-                    f"{len(wrong)} tiles of rank {me} were made again with other hashes"
-                )
+        assert slot is not None
+        return (yield from self.mend(slot, is_lost))
+
+    def mend(self, slot: Slot, is_lost: bool = False) -> Generator[None, None, str]:
+        """Make the lost or damaged tiles of a slot again; collective among the code group.
+
+        Parameters
+        ----------
+        slot : Slot
+            Of the same snapshot on all.
+        is_lost : bool
+            Whether nothing is in it yet but what is known of it.
+
+        Returns
+        -------
+        str
+            Why what was made is not what was captured; empty: it is.
+        """
+        coding, guards = self._coding, self._guards
+        if coding is None or guards is None:
+            return ""
+        largest = slot.largest
+        shards = coding.shards(slot.region.view, slot.parity.view, largest)
+        tiles, places = coding.slice_tiles(largest), coding.places
+        mine = None if is_lost else [slot.damaged(), slot.damaged_rows(), len(slot.row_hashes)]
+        told, _ = guards.tell_json({"damaged": mine})
+        bad: list[npt.NDArray[np.bool_] | None] = []
+        for member in range(places.members):
+            one = told.get(member, {}).get("damaged")
+            marks = None if one is None else np.zeros((places.members, tiles), bool)
+            if marks is not None:
+                marks[: places.data].reshape(-1)[one[0]] = True
+                for row, tile in one[1]:
+                    marks[places.data + row, tile] = True
+                marks[places.data :] |= one[2] == 0
+            bad.append(marks)
+        own = bad[guards.rank]
+        is_damaged = own is None or bool(own[: places.data].any())
+        try:
+            yield from coding.decode(
+                None if is_lost else shards, shards.slices if is_damaged else None, bad
+            )
+        except PeerLost as error:
+            return f"of rank {self.peers.rank}'s code group too much is damaged: {error}"
+        wrong = slot.damaged() if is_damaged else []
+        if wrong and is_lost:
+            slot.clear()
+        elif is_lost:
             slot.is_whole = slot.is_committed = True
+        rank = self.peers.rank
+        return f"{len(wrong)} tiles of rank {rank} were made again with other hashes" * bool(wrong)
+
+    def is_well(self, why: str) -> bool:
+        """Return whether all have what they rebuilt; collective."""
+        told, _ = self.peers.tell_json({"why": why})
+        return not any(one["why"] for one in told.values())
 
     def _adopt(self, id: Any, told: Mapping[int, Any], largest: int, parts: list[int]) -> Slot:
         """Return a slot that is about to get what another keeper of this rank had."""
@@ -251,7 +315,33 @@ class Ops:
 
     def fetch(self, slot: Slot | None, wanted: Sequence[Range], into: memoryview) -> Iterator[None]:
         """Fetch ranges of all ranks' bodies; collective, also for who wants nothing."""
+        told, _ = self.peers.tell_json({"damaged": len(slot.damaged()) if slot else 0})
+        if wrong := {rank: one["damaged"] for rank, one in told.items() if one["damaged"]}:
+            raise ProtocolError(
+                f"tiles of ranks' keepers have changed in memory since they were checked: {wrong}"
+            )
         yield from self.peers.exchange(wanted, slot.body if slot else memoryview(b""), into)
+
+
+def _damaged_rows(
+    old: Slot | None, changed: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Return the rows, of those given, in which what is used of an old slot is damaged."""
+    found = np.zeros_like(rows)
+    if old is None:
+        return found
+    tiles = len(rows)
+    parity = old.parity_view
+    for number, expected in enumerate(old.row_hashes.tolist()):
+        if rows[number % tiles]:
+            part = parity[number * TILE : (number + 1) * TILE]
+            found[number % tiles] |= xxhash.xxh3_64_intdigest(part) != expected
+    body = old.body
+    for number, expected in enumerate(old.hashes.tolist()):
+        if rows[number % tiles] and changed[number // tiles, number % tiles]:
+            part = body[number * TILE : (number + 1) * TILE]
+            found[number % tiles] |= xxhash.xxh3_64_intdigest(part) != expected
+    return found
 
 
 def _packed(part: Part, hashes: Any) -> dict[str, Any]:
