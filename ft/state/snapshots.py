@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -18,23 +17,23 @@ from typing import Any
 
 import torch
 
-from holdfast import _core, _job
+from holdfast import _job
 from holdfast.compress.options import require
 from holdfast.errors import HoldfastError, SystemFailure, Timeout
 from holdfast.ft.state.bring_back import bring_back, bring_back_stored
 from holdfast.ft.state.inbox import Packed, optimizers, pack
-from holdfast.ft.state.keeper.address import Address
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.capture import Capture
 from holdfast.ft.state.layout.flatten import flatten
 from holdfast.ft.state.layout.head import layout_digest
 from holdfast.ft.state.layout.local import Replica, kinds_of, replicas_of
+from holdfast.ft.state.meeting import Meeting
 from holdfast.ft.state.members import members
 from holdfast.ft.state.stored import newest_stored
 
-# Of a message that a keeper answers at once, and of meetings.
-_ANSWER_S, _MEETING_S = 60.0, 120.0
+# Of a message that a keeper answers at once.
+_ANSWER_S = 60.0
 _ROOM = 1 << 20
 
 
@@ -137,6 +136,7 @@ class Snapshots:
         link, self._link = self._link, None
         if link is None:
             return
+        ends = self._meeting.leave if error is not None else self._meeting.release
         with contextlib.suppress(HoldfastError):
             if error is None:
                 self._link = link
@@ -144,6 +144,7 @@ class Snapshots:
                 self._settle()
                 self._link = None
                 link.send(Message("end"))
+        ends()
         link.close()
 
     def steps(self, count: int) -> Iterator[int]:
@@ -172,18 +173,12 @@ class Snapshots:
 
     def _begin(self) -> None:
         who = self._members
-        address = Address(self._job, _job.host_name(), who.rank)
-        self._link, welcome = KeeperLink.find(address, who.store, self._keep_for)
-        self._reads = bool(welcome.fields["reads"])
-        told = who.tell((str(uuid.uuid4()), int(welcome.fields["epoch"]), _job.domain_name()))
-        self._life = 1 + max(epoch for _, epoch, _ in told)
-        self._name = f"{self._job}/{told[0][0]}"
-        self._group = self._code_group([domain for _, _, domain in told])
+        self._meeting = Meeting(self._job, who, self._code, self._keep_for)
+        self._link, self._reads = self._meeting.find()
         self._meet_states()
         self._reserve(self._expected_bytes())
         stored, refused = newest_stored(self._flush, self._job, who)
-        self._link.send(Message("meet", {**self._meeting(), "stored": int(bool(stored))}))
-        met = self._link.wait("met", _MEETING_S)
+        met = self._meeting.meet(self._link, bool(stored))
         error = met.fields.get("error", "")
         if not stored and (error or (refused and met.fields["step"] < 0)):
             flushed = (
@@ -201,6 +196,7 @@ class Snapshots:
             self.step = bring_back_stored(stored, self._state, who)
             if who.rank == 0:
                 warnings.warn(self._gone_back(met, error, refused), RuntimeWarning, stacklevel=4)
+        self._meeting.settle(self._link)
 
     def _gone_back(self, met: Message, error: str, refused: list[str]) -> str:
         """Say that the state is an older one, of files."""
@@ -208,29 +204,6 @@ class Snapshots:
         steps = f"{lost} steps are lost" if lost > 0 else "keepers know of no later step"
         why = "; ".join([error or "keepers have nothing", *refused])
         return f"the state is that of step {self.step}, from {self._flush}: {steps}; {why}"
-
-    def _code_group(self, domains: list[str]) -> tuple[list[int], int]:
-        """Return the ranks of this one's code group, and how many of them may be lost."""
-        rank = self._members.rank
-        if self._code is None:
-            return [rank], 0
-        groups, said = _core.code_groups(domains, *self._code)
-        if said and rank == 0:
-            warnings.warn(said, RuntimeWarning, stacklevel=4)
-        return next((ranks, parity) for ranks, parity in groups if rank in ranks)
-
-    def _meeting(self, late: bool = False) -> dict[str, Any]:
-        who = self._members
-        return {
-            "name": self._name,
-            "rank": who.rank,
-            "size": who.size,
-            "timeout_s": int(_MEETING_S),
-            "late": int(late),
-            "stored": 0,
-            "ranks": self._group[0],
-            "parity": self._group[1],
-        }
 
     def _meet_states(self) -> None:
         """Learn which plain tensors all ranks have alike: those are saved once; collective."""
@@ -254,7 +227,7 @@ class Snapshots:
         if nbytes <= self._capacity:
             return
         # The rest, which is pickled, grows a little now and then.
-        ranks, parity = self._group
+        ranks, parity = self._meeting.ranks, self._meeting.parity
         fields = {
             "data": len(ranks) - parity,
             "parity": parity,
@@ -339,12 +312,12 @@ class Snapshots:
             return
         self._is_late = False
         self._reserve(capture.body_bytes)
-        head = capture.head(self._job, step, self._life)
+        head = capture.head(self._job, step, self._meeting.life)
         packed = pack(capture, head.objects[0], self._reads and bool(self._hooks))
         data = head.to_bytes()
         fields = {
             "step": step,
-            "epoch": self._life,
+            "epoch": self._meeting.life,
             "nbytes": capture.body_bytes,
             "layout": layout_digest([head]),
             "process": os.getpid(),
@@ -378,6 +351,7 @@ class Snapshots:
         else:
             if told.fields["committed"]:
                 self.committed, self.unprotected = step, ""
+                self._meeting.release()
             else:
                 self._lose(str(told.fields["why"]))
         finally:
@@ -398,13 +372,10 @@ class Snapshots:
         """Have a keeper again, after this rank's was lost; it comes in at the others' next ones."""
         if self._link is not None:
             self._link.close()
-        who = self._members
-        address = Address(self._job, _job.host_name(), who.rank)
-        self._link, welcome = KeeperLink.find(address, who.store, self._keep_for)
-        self._reads = bool(welcome.fields["reads"])
+        self._link, self._reads = self._meeting.another()
         self._capacity, self._is_late = 0, True
         self._reserve(nbytes)
-        self._link.send(Message("meet", self._meeting(late=True)))
+        self._meeting.meet_late(self._link)
 
 
 # State that torch's optimisers make beside each parameter, in tensors of its size.

@@ -57,6 +57,8 @@ class Keeper:
         self._making = Making(self.slots, self.tell, self._verdict)
         self._ops: Ops | None = None
         self._waits_empty = False  # until the others let it in
+        self._is_guest = False  # there for what it has; its rank has no trainer
+        self._choice: dict[str, Any] = {}  # what all go on from
         self._asked_by: Send | None = None  # the trainer that wants what is being done
         self._lock = threading.Lock()  # guards what is below
         self._send: Send | None = None  # to the trainer that is there
@@ -101,6 +103,8 @@ class Keeper:
             self._verdicts.put(None)
             if self._store is not None:
                 self._store.close()
+        if self._is_guest and (ops := self._ops) is not None:
+            ops.abort()  # a restore that has ended without an end
         self._add(self._stand_in())
 
     def tell(self, message: Message) -> None:
@@ -126,7 +130,9 @@ class Keeper:
         acts: dict[str, Callable[[Message], Message | None]] = {
             "status": lambda _: Message("status", self.status()),
             "reserve": lambda told: self._add(self._reserve(told)),
-            "meet": self._meet_soon,
+            "meet": lambda told: self._soon(self._meet(told)),
+            "attend": lambda told: self._soon(self._attend(told)),
+            "settle": lambda told: self._soon(self._settle(told)),
             "take": lambda told: self._add(self._making.take(told, self._ops)),
             "fetch": lambda told: self._add(self._fetch(told)),
             "hurry": lambda _: self._worker.hurry(),
@@ -147,6 +153,7 @@ class Keeper:
             "trainer": self._send is not None,
             "capacity": self.slots.body,
             "epoch": self._making.machine.standing()["epoch"],
+            "ranks": max((len(one.parts) for one in self.slots.all if one.is_whole), default=0),
             "exposed": self._making.exposed,
             "snapshots": [one.told() for one in self.slots.all if one.part is not None],
         }
@@ -185,14 +192,15 @@ class Keeper:
         self.tell(Message("reserved", {"capacity": nbytes}))
         yield
 
-    def _meet_soon(self, message: Message) -> None:
-        self._add(self._meet(message))
+    def _soon(self, task: Iterator[None]) -> None:
+        self._add(task)
         self._worker.hurry()
 
-    def _meet(self, message: Message) -> Iterator[None]:
+    def _join_others(self, message: Message, name: str, total: int) -> Ops:
+        """Meet the other keepers, as the trainer says."""
         self._part(well=False)
-        name, rank = message.text("name"), message.number("rank")
-        size, timeout_s = message.number("size"), float(message.number("timeout_s"))
+        rank, size = message.number("rank"), message.number("size")
+        timeout_s = float(message.number("timeout_s"))
         ranks, parity = message.fields["ranks"], message.number("parity", 255)
         self._store = FarStore(self.tell)
         store = self._store
@@ -200,29 +208,55 @@ class Keeper:
         def meet(which: str, member: int, members: int) -> Group:
             return self._join(store, f"{name}/code/{which}", member, members, timeout_s)
 
-        self._waits_empty = bool(message.number("late"))
-        peers = Peers(self._join(store, name, rank, size, timeout_s))
+        peers = Peers(self._join(store, name, rank, total, timeout_s))
+        self._ops = Ops(peers, self.slots, ranks, parity, meet, size)
+        return self._ops
+
+    def _attend(self, message: Message) -> Iterator[None]:
+        """Give what this keeper has to a restore; its rank has no trainer."""
+        self._is_guest = True
+        total = message.number("total")
+        ops = self._join_others(message, f"{message.text('name')}/all", total)
+        yield
+        choice = yield from self._making.begin_anew(ops, bool(message.number("stored")))
+        if not choice.get("error") and not choice["fresh"]:
+            ops.heads()
+            yield from ops.fetch([], memoryview(b""))
+        self._part(well=True)
+
+    def _settle(self, message: Message) -> Iterator[None]:
+        """After a restore with guests: be a group of those that have trainers."""
+        choice = self._choice
+        ops = self._join_others(message, message.text("name"), message.number("size"))
+        yield
+        ops.renew_guards(choice["epoch"])
+        self._making.settle(ops, choice["epoch"], choice)
+        self.tell(Message("settled"))
+
+    def _meet(self, message: Message) -> Iterator[None]:
+        name, total = message.text("name"), message.number("total")
+        self._waits_empty, self._is_guest = bool(message.number("late")), False
+        has_guests = total > message.number("size")
+        ops = self._join_others(message, f"{name}/all" if has_guests else name, total)
         self._waits_empty = False
-        self._ops = Ops(peers, self.slots, ranks, parity, meet)
         self._making.is_grouped, self._making.passed = not message.number("late"), -1
         yield
         if message.number("late"):
             # In the place of one that was lost: the others have let it in, begin anew with it, and
             # are at a snapshot that this one is too late for.
-            yield from self._making.regroup(self._ops)
+            yield from self._making.regroup(ops)
             self.tell(Message("met", {"step": -1}))
             while not self._worker.has_more and self._send is not None:
-                self._making.passed = self._ops.idle()
+                self._making.passed = ops.idle()
                 yield
             return
-        choice = yield from self._making.begin_anew(self._ops, bool(message.number("stored")))
+        choice = yield from self._making.begin_anew(ops, bool(message.number("stored")))
+        self._choice = choice
         if error := choice.get("error"):
             self.tell(Message("met", {"step": -1, "error": error, "reached": choice["reached"]}))
             return
         step = -1 if choice["fresh"] else int(choice["id"][1])
-        slot = self.slots.of(step)
-        head = slot.part.head if slot and slot.part else b""
-        heads = peers.tell(head).by_rank if step >= 0 else {}
+        heads = ops.heads()
         lost, reason = choice.get("steps_lost", 0), choice.get("reason", "")
         fields = {
             "reached": choice["reached"],
@@ -275,13 +309,12 @@ class Keeper:
         if len(rows) != 3 * count:
             raise ProtocolError(f"{len(message.blob)} bytes of {count} ranges; accepted: 24 each")
         wanted = [(int(r), int(at), int(n)) for r, at, n in rows.reshape(-1, 3)]
-        if any(not 0 <= source < self._ops.peers.size or n < 0 for source, _, n in wanted):
+        if any(source < 0 or n < 0 for source, _, n in wanted):
             raise ProtocolError("a range of a rank that there is not, or of less than nothing")
         total = sum(n for _, _, n in wanted)
         region = Region("restored state", max(1, total))
         try:
-            slot = self.slots.of(message.number("step"))
-            yield from self._ops.fetch(slot, wanted, region.view)
+            yield from self._ops.fetch(wanted, region.view)
             self.tell(Message("fetched", {"nbytes": total}, b"", (region.descriptor,)))
         finally:
             region.close()

@@ -64,11 +64,17 @@ class Making:
             epoch, choice = ops.choose(standing["epoch"], standing["reached"], refused)
             if choice.get("error") and not is_elsewhere:
                 return choice
-            if not refused:
+            if not refused and not ops.has_guests:
                 ops.renew_guards(epoch)
             if ops.is_well((yield from ops.rebuild(choice))):
                 break
             refused.append(tuple(choice["id"]))
+        if not ops.has_guests:
+            self.settle(ops, epoch, choice)
+        return {**choice, "epoch": epoch}
+
+    def settle(self, ops: Ops, epoch: int, choice: dict[str, Any]) -> None:
+        """Have nothing but what all go on from, and begin an epoch of these keepers."""
         settled = None if choice["fresh"] else tuple(choice["id"])
         for slot in self.slots.all:
             slot.is_committed = slot.is_whole and slot.id == settled
@@ -77,7 +83,6 @@ class Making:
         self._learn(
             self.machine.begun(epoch, ops.peers.rank, ops.peers.size, settled, None, _now())
         )
-        return choice
 
     def take(self, message: Message, ops: Ops | None) -> Iterator[None]:
         """Take a snapshot with the others; the trainer hears what became of it.
@@ -135,6 +140,7 @@ class Making:
             if error:
                 return machine.capture_failed(step, error, _now())
             slot.id, slot.is_whole = (action["epoch"], action["step"]), True
+            slot.seat = ops.seat
             return machine.captured(step, digest_of(slot.hashes), _now())
         if action["do"] == "tell":
             names = ("step", "ok", "layout", "hashes")

@@ -5,7 +5,6 @@ Their order is the state machine's (`_core.Generations`); what they carry is her
 
 from __future__ import annotations
 
-import base64
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +19,8 @@ from holdfast.errors import HoldfastError, PeerLost, ProtocolError
 from holdfast.ft.state.keeper.capture import TILE
 from holdfast.ft.state.keeper.coding import Coding, hashes_of
 from holdfast.ft.state.keeper.peers import Peers, Range
-from holdfast.ft.state.keeper.slots import Id, Part, Slot, Slots, digest_of
+from holdfast.ft.state.keeper.slots import Id, Seat, Slot, Slots, digest_of
+from holdfast.ft.state.keeper.sources import Sources, packed, unpacked
 from holdfast.ft.state.places import slice_tiles
 
 
@@ -39,6 +39,9 @@ class Ops:
         Of the code; 0: there is none.
     meet : callable
         Meets the members of the code group under a name: of which epoch, which member, how many.
+    trainers : int
+        How many of these keepers have a trainer of their own, from rank 0 on; the others are there
+        for what they have.
     """
 
     def __init__(
@@ -48,11 +51,23 @@ class Ops:
         ranks: Sequence[int],
         parity: int,
         meet: Callable[[str, int, int], Group],
+        trainers: int,
     ) -> None:
-        self.peers, self._slots = peers, slots
+        self.peers, self._slots, self.trainers = peers, slots, trainers
         self._ranks, self._parity, self._meet = list(ranks), parity, meet
+        self.sources: Sources | None = None
         self._guards: Peers | None = None
         self._coding: Coding | None = None
+
+    @property
+    def seat(self) -> Seat:
+        """Whose part of a snapshot this keeper is about to get."""
+        return Seat(self.peers.rank, tuple(self._ranks), self._parity)
+
+    @property
+    def has_guests(self) -> bool:
+        """Whether some of these keepers have no trainer of their own: none of them takes any."""
+        return self.peers.size > self.trainers
 
     def renew_guards(self, epoch: int) -> None:
         """Meet the others of the code group, anew in each epoch; collective among them."""
@@ -112,6 +127,8 @@ class Ops:
             return
         assert slot.part is not None
         old = self._slots.newest
+        if old is not None and old.seat != slot.seat:
+            old = None
         base = list(old.id) if old is not None and old is not slot else None
         told, _ = self._guards.tell_json(
             {
@@ -119,13 +136,13 @@ class Ops:
                 "largest": old.largest if old is not None else 0,
                 "layout": bool(old and old.part and old.part.layout == slot.part.layout),
                 "nbytes": slot.part.nbytes,
-                "part": _packed(slot.part, slot.hashes),
+                "part": packed(slot.part, slot.hashes),
             }
         )
         bases = {tuple(one["base"] or ()) for one in told.values()}
         slot.largest = max(one["nbytes"] for one in told.values())
         same = all(one["layout"] and one["largest"] == slot.largest for one in told.values())
-        slot.guarded = {self._ranks[member]: _unpacked(one["part"]) for member, one in told.items()}
+        slot.guarded = {self._ranks[member]: unpacked(one["part"]) for member, one in told.items()}
         coding = self._coding
         new = coding.shards(slot.region.view, slot.parity.view, slot.largest)
         before, changed = None, np.ones(new.slices.shape[:2], bool)
@@ -157,24 +174,24 @@ class Ops:
         for slot in self._slots.all:
             if not slot.is_whole or not slot.parts:
                 continue
-            has_rows = len(slot.row_hashes) > 0 or self._parity == 0
-            data = len(self._ranks) - self._parity
-            tiles = slice_tiles(slot.largest, data) if self._parity else 0
+            seat, parity = slot.seat, slot.seat.parity
+            has_rows = len(slot.row_hashes) > 0 or parity == 0
+            tiles = slice_tiles(slot.largest, len(seat.group) - parity) if parity else 0
             found.append(
                 {
                     "holder": self.peers.rank,
                     "place": "memory",
                     "id": slot.id,
                     "committed": slot.is_committed,
-                    "rank": self.peers.rank,
-                    "group": self._ranks,
-                    "parity": self._parity,
+                    "rank": seat.rank,
+                    "group": list(seat.group),
+                    "parity": parity,
                     "slice_tiles": tiles,
                     "parts": slot.parts,
                     "has_body": True,
                     "hashes": digest_of(slot.hashes),
                     "damaged": slot.damaged(),
-                    "rows": [has_rows] * self._parity,
+                    "rows": [has_rows] * parity,
                     "damaged_rows": slot.damaged_rows(),
                 }
             )
@@ -193,6 +210,7 @@ class Ops:
             The epoch of the group that begins, and the choice.
         """
         mine = {"reports": self.reports(), "epoch": epoch, "reached": reached}
+        mine["seat"] = [self._ranks, self._parity]
         told, _ = self.peers.tell_json(mine)
         reports = [
             {**one, "id": tuple(one["id"]), "damaged_rows": [tuple(r) for r in one["damaged_rows"]]}
@@ -200,25 +218,36 @@ class Ops:
             for one in told[rank]["reports"]
         ]
         epochs = [one["epoch"] for one in told.values()]
-        # Of the same shape as this world: another number of ranks has other code groups.
         reached = max(one["reached"] for one in told.values())
         try:
             choice = _core.choose_snapshot(reports, [], reached, refused)
         except HoldfastError as error:
             choice = {"fresh": True, "sources": [], "error": str(error)}
         choice["reached"] = max([reached, *(one["id"][1] for one in reports)])
+        if self.sources is not None:
+            self.sources.forget()
+        self.sources = None
+        if not choice["fresh"]:
+            seats = {rank: (one["seat"][0], one["seat"][1]) for rank, one in told.items()}
+            self.sources = Sources(choice, reports, seats, self.trainers, self.peers)
         return 1 + max(epochs), choice
 
     def rebuild(self, choice: Mapping[str, Any]) -> Generator[None, None, str]:
-        """Make again what lost keepers had, where their ranks' keepers are now; collective.
+        """Make again what lost keepers had; collective.
 
-        Tiles that have been damaged in memory are made again where they are.
+        Where ranks and code groups are as they were, it is there for good, where the ranks' keepers
+        are now, and tiles that have been damaged in memory are made again where they are; else all
+        that is there until it has been fetched.
 
         Returns
         -------
         str
             Why what was made is not what was captured; empty: it is.
         """
+        if self.sources is None:
+            return ""
+        if not self.sources.is_home:
+            return (yield from self.sources.rebuild(self._slots))
         wanted = [one for one in choice["sources"] if one["kind"] == "decode" or one["repair"]]
         lost = [one["rank"] for one in wanted if one["kind"] == "decode"]
         if not any(one["rank"] in self._ranks for one in wanted):
@@ -227,12 +256,12 @@ class Ops:
             raise ProtocolError(f"parts of ranks {lost} are lost, and there is no code")
         me = self.peers.rank
         id = tuple(choice["id"])
-        slot = next((one for one in self._slots.all if one.is_whole and one.id == id), None)
+        slot = self._slots.with_id(id)
         is_lost = me in lost
         guards = {} if is_lost or slot is None else slot.guarded
         told, _ = self._guards.tell_json(
             {
-                "guarded": {str(rank): _packed(*one) for rank, one in guards.items()},
+                "guarded": {str(rank): packed(*one) for rank, one in guards.items()},
                 "largest": slot.largest if slot and not is_lost else 0,
             }
         )
@@ -298,12 +327,12 @@ class Ops:
 
     def _adopt(self, id: Any, told: Mapping[int, Any], largest: int, parts: list[int]) -> Slot:
         """Return a slot that is about to get what another keeper of this rank had."""
-        packed = next(
+        found = next(
             one["guarded"][str(self.peers.rank)]
             for one in told.values()
             if str(self.peers.rank) in one["guarded"]
         )
-        part, hashes = _unpacked(packed)
+        part, hashes = unpacked(found)
         assert self._coding is not None
         body, parity = self._coding.room(largest)
         self._slots.reserve(body, parity)
@@ -311,16 +340,18 @@ class Ops:
         slot = self._slots.all[-1]
         slot.begin(part)
         slot.id, slot.hashes, slot.parts, slot.largest = id, hashes, parts, largest
+        slot.seat = self.seat
         return slot
 
-    def fetch(self, slot: Slot | None, wanted: Sequence[Range], into: memoryview) -> Iterator[None]:
-        """Fetch ranges of all ranks' bodies; collective, also for who wants nothing."""
-        told, _ = self.peers.tell_json({"damaged": len(slot.damaged()) if slot else 0})
-        if wrong := {rank: one["damaged"] for rank, one in told.items() if one["damaged"]}:
-            raise ProtocolError(
-                f"tiles of ranks' keepers have changed in memory since they were checked: {wrong}"
-            )
-        yield from self.peers.exchange(wanted, slot.body if slot else memoryview(b""), into)
+    def heads(self) -> dict[int, bytes]:
+        """Return the heads of the chosen snapshot, by the ranks of then; collective."""
+        return {} if self.sources is None else self.sources.heads(self._slots)
+
+    def fetch(self, wanted: Sequence[Range], into: memoryview) -> Iterator[None]:
+        """Fetch ranges of the chosen snapshot's bodies; collective, also for who wants nothing."""
+        if self.sources is None:
+            raise ProtocolError("fetch, and there is no snapshot that all could have")
+        yield from self.sources.fetch(self._slots, wanted, into)
 
 
 def _damaged_rows(
@@ -342,22 +373,6 @@ def _damaged_rows(
             part = body[number * TILE : (number + 1) * TILE]
             found[number % tiles] |= xxhash.xxh3_64_intdigest(part) != expected
     return found
-
-
-def _packed(part: Part, hashes: Any) -> dict[str, Any]:
-    return {
-        "step": part.step,
-        "nbytes": part.nbytes,
-        "layout": part.layout,
-        "head": base64.b64encode(part.head).decode(),
-        "hashes": base64.b64encode(hashes.tobytes()).decode(),
-    }
-
-
-def _unpacked(told: Mapping[str, Any]) -> tuple[Part, Any]:
-    head = base64.b64decode(told["head"])
-    part = Part(told["step"], told["nbytes"], told["layout"], head)
-    return part, np.frombuffer(base64.b64decode(told["hashes"]), np.uint64).copy()
 
 
 def room(coding_data: int, parity: int, body: int) -> tuple[int, int]:

@@ -20,7 +20,7 @@ _MOST_TOLD = 1 << 28
 _PIECE = 4 << 20
 
 Range = tuple[int, int, int]
-"""Rank whose body it is of, first byte, and bytes."""
+"""Number of the body it is of, first byte, and bytes."""
 
 
 class Told(NamedTuple):
@@ -81,16 +81,22 @@ class Peers:
         return {rank: json.loads(text) for rank, text in told.by_rank.items()}, told.missing
 
     def exchange(
-        self, wanted: Sequence[Range], body: memoryview, into: memoryview
+        self,
+        wanted: Sequence[Range],
+        bodies: Mapping[int, memoryview],
+        holders: Mapping[int, int],
+        into: memoryview,
     ) -> Iterator[None]:
         """Fetch ranges of the others' bodies, in bounded pieces; yields between them.
 
         Parameters
         ----------
         wanted : sequence of tuple
-            What this rank wants, of any rank, its own included; may be nothing.
-        body : memoryview
-            What this rank has.
+            What this rank wants, of any body, its own included; may be nothing.
+        bodies : mapping of int to memoryview
+            What this rank has, by number.
+        holders : mapping of int to int
+            The rank that has a body, the same on all.
         into : memoryview
             Gets the ranges one after the other.
 
@@ -102,25 +108,21 @@ class Peers:
             Somebody wants what is not there.
         """
         asked, _ = self.tell_json({"wanted": [list(one) for one in wanted]})
-        gives = {
-            rank: _ranges(told["wanted"], self.rank, len(body)) for rank, told in asked.items()
-        }
+        gives = {rank: self._given(told["wanted"], bodies, holders) for rank, told in asked.items()}
         takes: dict[int, list[tuple[int, int]]] = {rank: [] for rank in range(self.size)}
         at = 0
-        for source, _, count in wanted:
-            takes[source].append((at, count))
+        for number, _, count in wanted:
+            takes[holders[number]].append((at, count))
             at += count
         # The same number on all ranks: of pieces between the two that have the most.
-        most = max(
-            (
-                sum(count for source, _, count in told["wanted"] if source == rank)
-                for told in asked.values()
-                for rank in range(self.size)
-            ),
-            default=0,
-        )
+        most = 0
+        for told in asked.values():
+            sums = dict.fromkeys(range(self.size), 0)
+            for number, _, count in told["wanted"]:
+                sums[holders[number]] += count
+            most = max(most, *sums.values())
         for first in range(0, most, _PIECE):
-            sent = [_slice(body, gives.get(rank, []), first) for rank in range(self.size)]
+            sent = [_slice(gives.get(rank, []), first) for rank in range(self.size)]
             places = [_places(takes[rank], first) for rank in range(self.size)]
             counts = [sum(count for _, count in parts) for parts in places]
             output = np.empty(sum(counts), np.uint8)
@@ -137,26 +139,41 @@ class Peers:
                 done += count
             yield
 
+    def _given(
+        self, wanted: Sequence[Any], bodies: Mapping[int, memoryview], holders: Mapping[int, int]
+    ) -> list[tuple[memoryview, int, int]]:
+        """Return the ranges that a rank wants of this one's bodies."""
+        found = []
+        for number, at, count in wanted:
+            if number not in holders:
+                raise ProtocolError(f"bytes of body {number} are wanted, which nobody has")
+            if holders[number] != self.rank:
+                continue
+            body = bodies.get(number, memoryview(b""))
+            if not (0 <= at <= len(body) and 0 <= count <= len(body) - at):
+                raise ProtocolError(f"bytes {at} to {at + count} are wanted of {len(body)}")
+            found.append((body, int(at), int(count)))
+        return found
 
-def _ranges(wanted: Sequence[Any], own: int, nbytes: int) -> list[tuple[int, int]]:
-    """Return the ranges that a rank wants of this one's body."""
-    found = [(int(at), int(count)) for source, at, count in wanted if int(source) == own]
-    for at, count in found:
-        if not (0 <= at <= nbytes and 0 <= count <= nbytes - at):
-            raise ProtocolError(f"bytes {at} to {at + count} are wanted of a body of {nbytes}")
-    return found
+
+def _cut(counts: Sequence[int], first: int) -> Iterator[tuple[int, int, int]]:
+    """Yield what of a row of ranges lies in the piece that begins there: which, from, to."""
+    done = 0
+    for number, count in enumerate(counts):
+        begin, end = max(done, first), min(done + count, first + _PIECE)
+        if begin < end:
+            yield number, begin - done, end - done
+        done += count
 
 
 def _places(ranges: Sequence[tuple[int, int]], first: int) -> list[tuple[int, int]]:
-    """Return what of a row of ranges lies in the piece that begins there."""
-    found, done = [], 0
-    for at, count in ranges:
-        begin, end = max(done, first), min(done + count, first + _PIECE)
-        if begin < end:
-            found.append((at + begin - done, end - begin))
-        done += count
-    return found
+    cuts = _cut([count for _, count in ranges], first)
+    return [(ranges[number][0] + begin, end - begin) for number, begin, end in cuts]
 
 
-def _slice(body: memoryview, ranges: Sequence[tuple[int, int]], first: int) -> bytes:
-    return b"".join(bytes(body[at : at + count]) for at, count in _places(ranges, first))
+def _slice(ranges: Sequence[tuple[memoryview, int, int]], first: int) -> bytes:
+    found = []
+    for number, begin, end in _cut([count for _, _, count in ranges], first):
+        body, at, _ = ranges[number]
+        found.append(bytes(body[at + begin : at + end]))
+    return b"".join(found)

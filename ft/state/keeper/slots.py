@@ -23,6 +23,25 @@ Id = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Seat:
+    """Whose a part of a snapshot is, by the ranks of then.
+
+    Parameters
+    ----------
+    rank : int
+        The trainer's.
+    group : tuple of int
+        Ranks of its code group, by its members.
+    parity : int
+        Of the code; 0: there is none.
+    """
+
+    rank: int = 0
+    group: tuple[int, ...] = (0,)
+    parity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """One rank's part of a snapshot, described.
 
@@ -71,6 +90,7 @@ class Slot:
         """Have nothing any more."""
         self.part: Part | None = None
         self.id: Id = (0, 0)
+        self.seat = Seat()
         self.hashes: Hashes = np.zeros(0, np.uint64)
         self.row_hashes: Hashes = np.zeros(0, np.uint64)
         self.parts: list[int] = []
@@ -124,6 +144,7 @@ class Slot:
         """Return what a message says of it."""
         return {
             "step": self.part.step if self.part else -1,
+            "ranks": len(self.parts),
             "nbytes": len(self.body),
             "whole": self.is_whole,
             "committed": self.is_committed,
@@ -158,7 +179,8 @@ class Slots:
             if old.is_whole and old.part is not None:
                 new.begin(old.part)
                 new.body[:] = old.body
-                for name in ("id", "hashes", "parts", "guarded", "largest", "is_committed"):
+                kept = ("id", "seat", "hashes", "parts", "guarded", "largest", "is_committed")
+                for name in kept:
                     setattr(new, name, getattr(old, name))
                 made = len(old.row_hashes) * TILE
                 new.parity.view[:made] = old.parity.view[:made]
@@ -172,6 +194,10 @@ class Slots:
         """The one that has a step, whole; of several the newest."""
         there = [one for one in self.all if one.is_whole and one.part and one.part.step == step]
         return max(there, key=lambda one: one.id, default=None)
+
+    def with_id(self, id: Id) -> Slot | None:
+        """The one that has a snapshot, whole."""
+        return next((one for one in self.all if one.is_whole and one.id == id), None)
 
     @property
     def newest(self) -> Slot | None:

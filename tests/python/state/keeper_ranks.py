@@ -39,6 +39,7 @@ class Trainer:
             "name": life,
             "rank": self.rank,
             "size": self.size,
+            "total": self.size,
             "timeout_s": 60,
             "late": 0,
             "stored": 0,
