@@ -242,6 +242,25 @@ class Coding:
             yield
         self._sent[:] = 0
 
+    def renew(self, mine: Shards, bad: _Marks) -> Iterator[None]:
+        """Make damaged tiles of parity again; collective, yields between rows.
+
+        Parameters
+        ----------
+        mine : Shards
+            What this member has; its body is whole.
+        bad : numpy.ndarray of bool
+            By member, row of parity, and tile.
+        """
+        me = self._group.rank
+        for tile in np.flatnonzero(bad.any(axis=(0, 1))).tolist():
+            self._contribute(mine, tile)
+            found = self._scatter(self.places.parity)
+            for row in np.flatnonzero(bad[me, :, tile]).tolist():
+                mine.rows[row, tile] = found[row]
+            yield
+        self._sent[:] = 0
+
     def _plan(self, lost: _Marks) -> _Plan:
         """Return, for each lost slice of a row, which shards are multiplied by what."""
         places = self.places

@@ -58,6 +58,7 @@ class Ops:
         self.sources: Sources | None = None
         self._guards: Peers | None = None
         self._coding: Coding | None = None
+        self._worn: list[int] = []  # ranks whose parity of the chosen snapshot is damaged
 
     @property
     def seat(self) -> Seat:
@@ -144,6 +145,9 @@ class Ops:
         same = all(one["layout"] and one["largest"] == slot.largest for one in told.values())
         slot.guarded = {self._ranks[member]: unpacked(one["part"]) for member, one in told.items()}
         coding = self._coding
+        for one in (slot, old):
+            if one is not None:
+                one.pad(coding.room(slot.largest)[0])
         new = coding.shards(slot.region.view, slot.parity.view, slot.largest)
         before, changed = None, np.ones(new.slices.shape[:2], bool)
         if same and len(bases) == 1 and () not in bases and old is not None:
@@ -227,9 +231,11 @@ class Ops:
         if self.sources is not None:
             self.sources.forget()
         self.sources = None
-        if not choice["fresh"]:
+        id = None if choice["fresh"] else tuple(choice["id"])
+        if id is not None:
             seats = {rank: (one["seat"][0], one["seat"][1]) for rank, one in told.items()}
             self.sources = Sources(choice, reports, seats, self.trainers, self.peers)
+        self._worn = [one["rank"] for one in reports if one["id"] == id and one["damaged_rows"]]
         return 1 + max(epochs), choice
 
     def rebuild(self, choice: Mapping[str, Any]) -> Generator[None, None, str]:
@@ -250,7 +256,7 @@ class Ops:
             return (yield from self.sources.rebuild(self._slots))
         wanted = [one for one in choice["sources"] if one["kind"] == "decode" or one["repair"]]
         lost = [one["rank"] for one in wanted if one["kind"] == "decode"]
-        if not any(one["rank"] in self._ranks for one in wanted):
+        if not any(rank in self._ranks for rank in [*self._worn, *(o["rank"] for o in wanted)]):
             return ""
         if self._coding is None or self._guards is None:
             raise ProtocolError(f"parts of ranks {lost} are lost, and there is no code")
@@ -290,18 +296,20 @@ class Ops:
         if coding is None or guards is None:
             return ""
         largest = slot.largest
+        slot.pad(coding.room(largest)[0])
         shards = coding.shards(slot.region.view, slot.parity.view, largest)
         tiles, places = coding.slice_tiles(largest), coding.places
         mine = None if is_lost else [slot.damaged(), slot.damaged_rows(), len(slot.row_hashes)]
         told, _ = guards.tell_json({"damaged": mine})
         bad: list[npt.NDArray[np.bool_] | None] = []
+        worn = np.zeros((places.members, places.parity, tiles), bool)
         for member in range(places.members):
             one = told.get(member, {}).get("damaged")
             marks = None if one is None else np.zeros((places.members, tiles), bool)
             if marks is not None:
                 marks[: places.data].reshape(-1)[one[0]] = True
                 for row, tile in one[1]:
-                    marks[places.data + row, tile] = True
+                    marks[places.data + row, tile] = worn[member, row, tile] = True
                 marks[places.data :] |= one[2] == 0
             bad.append(marks)
         own = bad[guards.rank]
@@ -312,6 +320,9 @@ class Ops:
             )
         except PeerLost as error:
             return f"of rank {self.peers.rank}'s code group too much is damaged: {error}"
+        yield from coding.renew(shards, worn)
+        if worn[guards.rank].any() and slot.damaged_rows():
+            slot.has_parity(0, np.zeros(0, np.uint64))
         wrong = slot.damaged() if is_damaged else []
         if wrong and is_lost:
             slot.clear()

@@ -113,6 +113,16 @@ class Slot:
         everything[first : max(self._written, first)] = 0
         self._layout, self._written = part.layout, part.nbytes
 
+    def pad(self, nbytes: int) -> None:
+        """Have zeros behind the body: they are part of the code, and no hash tells of them.
+
+        Parameters
+        ----------
+        nbytes : int
+            Of the body as it is coded.
+        """
+        np.frombuffer(self.region.view, np.uint8)[len(self.body) : nbytes] = 0
+
     def damaged(self) -> list[int]:
         """Return the tiles that have not the bytes that were captured."""
         return Tiles(self.body).damaged(self.hashes)

@@ -63,13 +63,12 @@ class Member:
         self.judge()
         return (self.ops.sent_bytes - before) // TILE
 
-    def judge(self, has_parity: bool = True) -> None:
+    def judge(self) -> None:
         slot = self.slot
         assert bytes(slot.body) == self.bodies[self.rank].tobytes()
-        if has_parity:
-            parity = parity_of(self.bodies, self.k, self.m)[self.rank]
-            assert bytes(slot.parity_view) == parity.tobytes()
-            assert slot.damaged_rows() == []
+        parity = parity_of(self.bodies, self.k, self.m)[self.rank]
+        assert bytes(slot.parity_view) == parity.tobytes()
+        assert slot.damaged_rows() == []
 
     def restore(self, *refused: tuple[int, int]) -> tuple[dict[str, Any], str]:
         _, choice = self.ops.choose(1, self.step, refused)
@@ -90,6 +89,7 @@ def codes() -> None:
     assert full == here.tiles * here.m * (here.n - 1)
     only_what_has_changed_is_sent(here)
     damage_of_the_one_before_is_not_carried_on(here)
+    what_is_behind_a_bodys_end_is_zero(here)
     damaged_tiles_are_made_again(here)
     what_was_made_with_other_bytes_is_refused(here)
 
@@ -113,8 +113,15 @@ def damage_of_the_one_before_is_not_carried_on(here: Member) -> None:
     here.snapshot()
 
 
+def what_is_behind_a_bodys_end_is_zero(here: Member) -> None:
+    if here.rank == 1:
+        here.slot.region.view[len(here.slot.body) + 5] ^= 1
+    here.change(1, 0)
+    here.snapshot()
+
+
 def damaged_tiles_are_made_again(here: Member) -> None:
-    # One on each of two ranks, of different rows.
+    # One on each of two ranks, of different rows; that of rank 1 is behind its body's end.
     if here.rank < 2:
         here.slot.region.view[here.rank * TILE * (here.tiles - 1) + 3] ^= 8
     choice, why = here.restore()
@@ -129,9 +136,7 @@ def damaged_tiles_are_made_again(here: Member) -> None:
             view[int(place * len(view))] ^= 1 << bit
         choice, why = here.restore()
         assert (choice["id"], why) == ((1, here.step), "")
-        here.judge(has_parity=False)
-        if not in_body and here.rank == rank:
-            view[int(place * len(view))] ^= 1 << bit
+        here.judge()
     # More than the code stands, of one row: then it is the one before.
     here.snapshot()
     here.change(0, 0)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from coded_files import Thread, together
 from waiting import eventually
 
 from holdfast.comm.store import DirectoryStore
+from holdfast.errors import HoldfastError
 from holdfast.ft.state.keeper.address import Address
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.wire import Message
@@ -50,10 +52,11 @@ class Ranks:
 
     def __init__(self, here: Path, job: str, world: int, parity: int, every: int) -> None:
         self.world = world
-        self.life = f"life{os.getpid()}"
+        self.life = f"life-{uuid.uuid4().hex}"
         store = DirectoryStore(here / self.life)
         found = [KeeperLink.find(Address(job, "", r), store, 60.0) for r in range(world)]
         self.links = [link for link, _ in found]
+        self.keepers = [link.process for link in self.links]
         self.bodies = [np.zeros(BYTES[rank], np.uint8) for rank in range(world)]
         flush = {"flush_every": every, "data": world - parity, "parity": parity}
         for rank, link in enumerate(self.links):
@@ -112,12 +115,80 @@ class Ranks:
             for got in found
         ]
 
+    def flip(self, chance: random.Random) -> tuple[Path, int, int]:
+        """Flip a bit of a body or of parity in some keeper's memory; return where."""
+        rank = chance.randrange(self.world)
+        folder = Path(f"/proc/{self.keepers[rank]}/fd")
+        memory: dict[Path, str] = {}
+        for one in folder.iterdir():
+            # It may have closed that one meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                memory[one] = one.readlink().name
+        there = [one for one, name in memory.items() if "of snapshot" in name]
+        path = chance.choice(sorted(there, key=lambda one: (memory[one], int(one.name))))
+        most = max(BYTES) if "body" in memory[path] else path.stat().st_size
+        place = (path, chance.randrange(most), chance.randrange(8))
+        turn(*place)
+        return place
+
+    def leave(self) -> None:
+        """Go as a trainer that is killed; the keepers stay."""
+        for link in self.links:
+            link.close()
+
     def end(self) -> None:
         for link in self.links:
-            link.send(Message("end"))
+            with contextlib.suppress(HoldfastError):
+                link.send(Message("end"))
         for link in self.links:
             eventually(lambda link=link: link.is_gone, WAIT_S)
             link.close()
+
+
+def turn(path: Path, at: int, bit: int) -> None:
+    """Flip a bit of a file, or of a memory by its descriptor."""
+    with path.open("r+b", buffering=0) as file:
+        found = os.pread(file.fileno(), 1, at)
+        os.pwrite(file.fileno(), bytes([found[0] ^ (1 << bit)]), at)
+
+
+def flipped(here: Path, job: str, count: int, chance: random.Random) -> dict[str, int]:
+    """Flip bits of keepers' memory again and again; how often it was restored, and refused.
+
+    One at a time, which the code stands, and three at a time, which it may not.
+    """
+    found = {"restored": 0, "refused": 0, "wrong": 0, "one was refused": 0}
+    ranks = Ranks(here, job, len(BYTES), 1, 0)
+    step = 0
+    try:
+        for number in range(count):
+            if number % 10 == 0:
+                step += 1
+                assert all(one["committed"] for one in ranks.take(step))
+            bits = 3 if number % 4 == 3 else 1
+            ranks.leave()
+            places = [ranks.flip(chance) for _ in range(bits)]
+            ranks = Ranks(here, job, len(BYTES), 1, 0)
+            said = {one["step"] for one in ranks.met}
+            if len(said) > 1:
+                found["wrong"] += 1
+            elif said == {-1}:
+                found["refused"] += 1
+                found["one was refused"] += bits == 1
+                # As it was: what nobody can have would stay so.
+                for place in places:
+                    turn(*place)
+            else:
+                (there,) = said
+                right = [body_of(rank, there) for rank in range(len(BYTES))]
+                is_right = there in (step, step - 1) and all(
+                    map(np.array_equal, ranks.fetch(there), right)
+                )
+                found["restored" if is_right else "wrong"] += 1
+                step = there
+    finally:
+        ranks.end()
+    return found
 
 
 def lose_power(here: Path, job: str, first: int, chance: random.Random, within_s: float) -> int:
@@ -125,7 +196,9 @@ def lose_power(here: Path, job: str, first: int, chance: random.Random, within_s
     folders = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, *folders])}
     command = [sys.executable, __file__, str(here), job, str(first)]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+    # A trainer whose keepers are killed before it says so.
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=env, text=True, **pipes) as process:
         assert process.stdout is not None
         keepers = [int(number) for number in process.stdout.readline().split()[1:]]
         said = [process.stdout.readline()]
@@ -172,7 +245,7 @@ def newest_manifest(here: Path) -> int:
 
 def main(here: str, job: str, first: int) -> None:
     ranks = Ranks(Path(here), job, 2, 1, 1)
-    print("KEEPERS", *[link.process for link in ranks.links], flush=True)
+    print("KEEPERS", *ranks.keepers, flush=True)
     for step in range(first, first + 1000):
         told = ranks.take(step)
         if all(one["committed"] for one in told):
