@@ -4,6 +4,8 @@
 steps of ``--step-seconds``, without snapshots, with them, and with a code; Markdown: seconds that a
 step waited, the run's time by that without, and processor seconds of a keeper for a GB of state.
 Beside them the call of ``dcp.async_save`` on the same state. Ranks are of different domains.
+``--frozen 0.9`` adds a run in which so much of the model is not trained: what keepers send each
+other for the code then, by what they send where all is trained.
 """
 
 from __future__ import annotations
@@ -24,17 +26,21 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
 
-from holdfast import ft
+from holdfast import _job, ft
+from holdfast.ft.state.keeper import wire
+from holdfast.ft.state.keeper.address import Address
 
 TICKS = os.sysconf("SC_CLK_TCK")
 LIMIT_S = 900.0
 WARM = 3
+# Parameters of the model; of so many parts one can be frozen.
+PARTS = 20
 
 
 def build(megabytes: float) -> tuple[nn.Module, torch.optim.Optimizer]:
     # AdamW has two more of each parameter.
-    rows = max(1, round(megabytes * 1e6 / 12 / 8 / 1024))
-    model = nn.ParameterList([nn.Parameter(torch.randn(rows, 1024)) for _ in range(8)])
+    rows = max(1, round(megabytes * 1e6 / 12 / PARTS / 1024))
+    model = nn.ParameterList([nn.Parameter(torch.randn(rows, 1024)) for _ in range(PARTS)])
     return model, torch.optim.AdamW(model.parameters(), 1e-3)
 
 
@@ -43,22 +49,45 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def step(model: Any, optimizer: torch.optim.Optimizer, seconds: float, threads: Any) -> None:
+def sent_bytes(rank: int) -> int:
+    """What a rank's keeper has sent for the code."""
+    connection = Address(_job.job_name(), _job.host_name(), rank).connect(30.0)
+    assert connection is not None
+    with connection:
+        wire.send(connection, wire.Message("status"))
+        found = wire.receive(connection)
+    assert found is not None
+    return int(found.fields["sent_bytes"])
+
+
+def step(
+    model: Any,
+    optimizer: torch.optim.Optimizer,
+    seconds: float,
+    threads: Any,
+    frozen: float = 0.0,
+) -> None:
     """Gradients come from a pause; the optimiser's step is real."""
-    for parameter in model:
-        parameter.grad = torch.full_like(parameter, 0.01)
+    for number, parameter in enumerate(model):
+        is_frozen = number < round(frozen * PARTS)
+        parameter.grad = None if is_frozen else torch.full_like(parameter, 0.01)
     threads.wait(seconds)
     optimizer.step()
 
 
-def train(options: argparse.Namespace, code: tuple[int, int] | None, snapshots: bool) -> dict:
+def train(
+    options: argparse.Namespace,
+    code: tuple[int, int] | None,
+    snapshots: bool,
+    frozen: float = 0.0,
+) -> dict:
     import threading
 
     pause = threading.Event()
     torch.manual_seed(dist.get_rank())
     model, optimizer = build(options.megabytes)
     state = {"rank": {str(dist.get_rank()): {"model": model, "optim": optimizer}}}
-    told: dict[str, Any] = {"code": code, "snapshots": snapshots}
+    told: dict[str, Any] = {"code": code, "snapshots": snapshots, "frozen": frozen}
     if not snapshots:
         for _ in range(WARM):
             step(model, optimizer, 0.0, pause)
@@ -68,18 +97,21 @@ def train(options: argparse.Namespace, code: tuple[int, int] | None, snapshots: 
             step(model, optimizer, options.step_seconds, pause)
         return {**told, "seconds": time.monotonic() - begun}
     with ft.Snapshots(state, code=code, every=options.every) as taken:
-        begun, busy, waited = 0.0, 0.0, 0.0
+        begun, busy, waited, sent = 0.0, 0.0, 0.0, 0
         for number in taken.steps(WARM + options.steps):
             if number == WARM:
                 dist.barrier()
                 begun, waited = time.monotonic(), taken.waited_s
                 busy = processor_seconds(taken.keeper)
-            step(model, optimizer, options.step_seconds, pause)
+                sent = sent_bytes(dist.get_rank())
+            # Optimisers make their state in the first steps.
+            step(model, optimizer, options.step_seconds, pause, frozen * (number > 0))
         told["seconds"] = time.monotonic() - begun
         times = options.steps // options.every
         told["waited_s"] = (taken.waited_s - waited) / times
         gigabytes = times * options.megabytes / 1e3
         told["processor_s_per_gb"] = (processor_seconds(taken.keeper) - busy) / gigabytes
+        told["sent_mb"] = (sent_bytes(dist.get_rank()) - sent) / times / 1e6
         told["unprotected"] = taken.unprotected
         dist.barrier()
     return told
@@ -111,6 +143,9 @@ def be_rank(options: argparse.Namespace) -> None:
     if options.ranks > 1:
         kinds.append(((options.ranks - 1, 1), True))
     rows = [train(options, code, snapshots) for code, snapshots in kinds]
+    if options.frozen:
+        rows.append(train(options, *kinds[-1], options.frozen))
+        rows[-1]["sent_by_all"] = rows[-1]["sent_mb"] / max(rows[-2]["sent_mb"], 1e-9)
     rows.append(torchs_own(options))
     if dist.get_rank() == 0:
         print(json.dumps({"ranks": options.ranks, "megabytes": options.megabytes, "rows": rows}))
@@ -125,6 +160,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--step-seconds", type=float, default=0.3)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--frozen", type=float, default=0.0, help="part of the model, 0 to 1")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.rank:

@@ -147,7 +147,7 @@ class Keeper:
         return acts[message.kind](message)
 
     def status(self) -> dict[str, Any]:
-        """Return what this keeper has, for anybody of this user."""
+        """Return what this keeper has, and has sent for its code, for anybody of this user."""
         return {
             "process": os.getpid(),
             "trainer": self._send is not None,
@@ -155,6 +155,7 @@ class Keeper:
             "epoch": self._making.machine.standing()["epoch"],
             "ranks": max((len(one.parts) for one in self.slots.all if one.is_whole), default=0),
             "exposed": self._making.exposed,
+            "sent_bytes": 0 if (ops := self._ops) is None else ops.sent_bytes,
             "snapshots": [one.told() for one in self.slots.all if one.part is not None],
         }
 
