@@ -20,7 +20,7 @@ from holdfast.ft.state.files import code, flush
 from holdfast.ft.state.files.manifest import File, Manifest
 from holdfast.ft.state.files.saved import Saved
 from holdfast.ft.state.files.schemes import place
-from holdfast.ft.state.keeper.peers import Peers
+from holdfast.ft.state.keeper.ops import Ops
 from holdfast.ft.state.keeper.slots import Id, Slot
 from holdfast.ft.state.keeper.worker import Worker
 from holdfast.ft.state.layout.head import Head, layout_digest
@@ -89,14 +89,20 @@ class Flushing:
         while not self._ended.empty():
             yield self._ended.get()
 
-    def now(self, slot: Slot | None, peers: Peers) -> None:
+    def now(self, slot: Slot | None, ops: Ops) -> None:
         """Write the newest snapshot at once, if any has not; collective, at the end of a job."""
-        mine = slot.id if slot is not None else None
-        told, missing = peers.tell_json({"newest": mine, "needs": mine and self.flushed != mine})
+        mine, peers = slot.id if slot is not None else None, ops.peers
+        damaged = bool(slot is not None and (slot.damaged() or slot.damaged_rows()))
+        said = {"newest": mine, "needs": mine and self.flushed != mine, "damaged": damaged}
+        told, missing = peers.tell_json(said)
         newest = {tuple(one.get("newest") or ()) for one in told.values()}
         needed = any(one.get("needs") for one in told.values())
         if missing or len(newest) != 1 or not needed or slot is None:
             return
+        if any(one.get("damaged") for one in told.values()):
+            # What cannot be made again in memory may be in files, by the code there.
+            for _ in ops.mend(slot):
+                pass
         self._wait_for_what_is_under_way()
         for step in (lambda _: self._written(slot), self._committed):
             told, missing = peers.tell_json({"written": step([*told.values()])})

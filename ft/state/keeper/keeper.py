@@ -170,7 +170,7 @@ class Keeper:
             self._on_end()
             with contextlib.suppress(HoldfastError):
                 if self._making.flushing is not None and self._ops is not None:
-                    self._making.flushing.now(self.slots.newest, self._ops.peers)
+                    self._making.flushing.now(self.slots.newest, self._ops)
             self._part(well=True)
             self.parted.set()
             yield
@@ -282,7 +282,7 @@ class Keeper:
                 self._making.passed = self._ops.idle()
                 if self._making.passed < 0:
                     if self._making.flushing is not None:
-                        self._making.flushing.now(self.slots.newest, self._ops.peers)
+                        self._making.flushing.now(self.slots.newest, self._ops)
                     return
             except Timeout:
                 pass  # the others have had nothing to say for long

@@ -175,9 +175,12 @@ def flipped(here: Path, job: str, count: int, chance: random.Random) -> dict[str
             elif said == {-1}:
                 found["refused"] += 1
                 found["one was refused"] += bits == 1
-                # As it was: what nobody can have would stay so.
+                # As it was: what nobody can have would stay so, and a trainer ends with an error.
+                ranks.leave()
                 for place in places:
                     turn(*place)
+                ranks = Ranks(here, job, len(BYTES), 1, 0)
+                assert {one["step"] for one in ranks.met} == {step}
             else:
                 (there,) = said
                 right = [body_of(rank, there) for rank in range(len(BYTES))]

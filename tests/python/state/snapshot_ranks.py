@@ -92,8 +92,8 @@ def code() -> tuple[int, int] | None:
 
 
 def flushes() -> dict[str, Any]:
-    """FLUSH, a folder, and EVERY, steps."""
-    found = {"flush": os.environ.get("FLUSH", "")}
+    """FLUSH, a folder, which may be each rank's own, and EVERY, steps."""
+    found = {"flush": os.environ.get("FLUSH", "").format(rank=os.environ["RANK"])}
     return {**found, "flush_every": int(os.environ.get("EVERY", "0"))}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -92,21 +94,31 @@ def test_a_lost_keeper_costs_protection_until_the_next_snapshots(
     assert "the state is unprotected" in output
 
 
-def test_what_keepers_have_lost_comes_from_the_newest_flushed_state(
+def test_what_keepers_have_lost_comes_from_the_newest_flushed_state_of_the_disks_that_are_left(
     tmp_path: Path, undisturbed: object
 ) -> None:
-    flush = {"FLUSH": f"file://{tmp_path}/states", "EVERY": "2"}
-    all_hosts = " ".join(f"host:{rank}:9" for rank in range(RANKS))
-    first = job(tmp_path, "trains", KILLS=all_hosts, **flush)
+    flush = {"FLUSH": f"file://{tmp_path}/states/{{rank}}", "EVERY": "2", "CODE": "3+1"}
+    # One host more than the code stands; one of them comes back with an empty disk.
+    first = job(tmp_path, "trains", KILLS="host:0:9 host:1:9", **flush)
+    shutil.rmtree(tmp_path / "states" / "1")
     second = job(tmp_path, "trains", **flush)
     assert steps_of(first + second) == undisturbed, first + second
     begun = begins(second)
     assert len(set(begun)) == 1, second
     # Flushed while training went on, which takes a few of these short steps.
     assert 2 <= begun[0] <= 9, second
+    said = re.search(r"the state is that of step (\d+), from .*: (\d+) steps are lost", second)
+    assert said, second
+    # The last step before the loss is known to the keepers that are left.
+    assert int(said[1]) == begun[0]
+    assert 8 <= int(said[1]) + int(said[2]) <= 9, said
     # The end of a job is flushed as well, and older states have gone.
-    states = sorted(folder.name for folder in (tmp_path / "states").iterdir())
-    assert [name.split("-epoch-")[0] for name in states] == [f"step-{STEPS:06}"], states
+    for rank in range(RANKS):
+        (state,) = (tmp_path / "states" / str(rank)).iterdir()
+        assert state.name.startswith(f"step-{STEPS:06}-epoch-"), state
+        names = sorted(path.name for path in state.iterdir())
+        mine = [f"rank-0000{rank}.parity", f"rank-0000{rank}.safetensors"]
+        assert names == ["manifest.json", *mine], names
 
 
 def test_a_state_that_nobody_has_any_more_is_an_error_everywhere(tmp_path: Path) -> None:
