@@ -30,6 +30,7 @@ from holdfast.ft.state.layout.head import layout_digest
 from holdfast.ft.state.layout.local import Replica, kinds_of, replicas_of
 from holdfast.ft.state.meeting import Meeting
 from holdfast.ft.state.members import members
+from holdfast.ft.state.offering import offer
 from holdfast.ft.state.stored import newest_stored
 
 # Of a message that a keeper answers at once.
@@ -100,6 +101,7 @@ class Snapshots:
         self._replicas: dict[str, Replica] | None = None
         self._packed: Packed | None = None  # until the keeper has read it
         self._taken: int | None = None  # until it is known what became of it
+        self._is_between = False  # no optimizer has done a step since
         self._hooks: list[Any] = []
         self.step = 0
         """The step that the state is of: that of the snapshot that was brought back, or 0."""
@@ -118,7 +120,7 @@ class Snapshots:
         self._members = members()
         self._begin()
         self._hooks = [
-            optimizer.register_step_pre_hook(lambda *_: self.fence())
+            optimizer.register_step_pre_hook(lambda *_: self._before_step())
             for optimizer in optimizers(self._state)
         ]
         return self
@@ -132,7 +134,6 @@ class Snapshots:
         """End the keepers, unless an exception passes: then they keep what they have."""
         for hook in self._hooks:
             hook.remove()
-        self._hooks = []
         link, self._link = self._link, None
         if link is None:
             return
@@ -144,6 +145,11 @@ class Snapshots:
                 self._settle()
                 self._link = None
                 link.send(Message("end"))
+            elif isinstance(error, HoldfastError):
+                self._link = link
+                self.fence()
+                self._link = None
+                self._offer(link)
         ends()
         link.close()
 
@@ -294,6 +300,21 @@ class Snapshots:
             self._link.send(Message("fenced", {"step": self._taken, "error": error}))
         self.waited_s += time.monotonic() - begun
 
+    def _before_step(self) -> None:
+        self.fence()
+        self._is_between = False
+
+    def _offer(self, link: KeeperLink) -> None:
+        """After a loss: give what replicas have, unless it has changed since the last snapshot."""
+        if self._taken is None or not self._is_between or not self._hooks:
+            return
+        told = (self._job, self._taken, self._meeting.life)
+        found = offer(self._state, self._members, self._replicas, told)
+        if found is not None:
+            message, region = found
+            link.send(message)
+            region.close()
+
     def _captured(self) -> Capture:
         if self._capture is None:
             who = self._members
@@ -333,7 +354,7 @@ class Snapshots:
         finally:
             if packed.inbox is not None:
                 packed.inbox.close()
-        self._taken, self._packed = step, packed
+        self._taken, self._packed, self._is_between = step, packed, True
 
     def _settle(self) -> None:
         """Learn what became of the latest snapshot."""

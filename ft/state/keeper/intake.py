@@ -37,6 +37,7 @@ def take_in(message: Message, slot: Slot) -> Iterator[None]:
         raise ConfigError(f"{nbytes} bytes; reserved: {len(slot.region.view)}")
     slot.begin(Part(step, nbytes, message.text("layout"), head))
     yield from _fill(message, slot.region.view, nbytes, copied)
+    slot.early = [int(at) for at in pieces_of(copied, nbytes)[:, 2]]
     tiles, rows = Tiles(slot.body), pieces_of(pieces, nbytes)
     for upto in read(message.number("process"), rows, slot.region.view):
         tiles.complete(upto)

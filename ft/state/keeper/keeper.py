@@ -19,7 +19,7 @@ import numpy as np
 from holdfast.comm.group import Group
 from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFailure, Timeout
 from holdfast.ft.state.keeper.far_store import FarStore
-from holdfast.ft.state.keeper.making import Making
+from holdfast.ft.state.keeper.making import GONE, Making
 from holdfast.ft.state.keeper.memory import Region
 from holdfast.ft.state.keeper.ops import Ops, room
 from holdfast.ft.state.keeper.peers import Peers
@@ -135,6 +135,7 @@ class Keeper:
             "settle": lambda told: self._soon(self._settle(told)),
             "take": lambda told: self._add(self._making.take(told, self._ops)),
             "fetch": lambda told: self._add(self._fetch(told)),
+            "offer": lambda told: self._add(self._making.give(told)),
             "hurry": lambda _: self._worker.hurry(),
             "fenced": lambda told: self._verdicts.put(told),
             "stored": self._stored,
@@ -298,7 +299,7 @@ class Keeper:
             except queue.Empty:
                 return f"the trainer has not said within {_VERDICT_S} s that its tensors stayed"
             if told is None:
-                return "the trainer is gone"
+                return GONE
             if told.fields.get("step") == step:
                 return str(told.fields.get("error", ""))
 
@@ -319,3 +320,4 @@ class Keeper:
             self.tell(Message("fetched", {"nbytes": total}, b"", (region.descriptor,)))
         finally:
             region.close()
+        yield from self._ops.renew_parity()

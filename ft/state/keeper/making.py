@@ -8,13 +8,17 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from holdfast import _core
-from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.errors import HoldfastError, ProtocolError, SystemFailure
 from holdfast.ft.state.keeper import wire
 from holdfast.ft.state.keeper.flushing import Flushing
 from holdfast.ft.state.keeper.intake import take_in
 from holdfast.ft.state.keeper.ops import Ops
+from holdfast.ft.state.keeper.replicas import Offer, complete
 from holdfast.ft.state.keeper.slots import SLOTS, SLOTS_OF_FLUSHES, Id, Slot, Slots, digest_of
 from holdfast.ft.state.keeper.wire import Message
+
+# What `verdict` returns where there is no trainer any more.
+GONE = "the trainer is gone"
 
 
 class Making:
@@ -42,6 +46,7 @@ class Making:
         """The others' step, when this keeper had nothing for it."""
         self.exposed = ""
         """Why a loss may cost more than the newest step."""
+        self.offer: Offer | None = None
         self._read = -1  # step whose state has been read
         self._ended: tuple[bool, str] | None = None  # what became of the snapshot, and why
 
@@ -58,6 +63,7 @@ class Making:
         What cannot be made again is an error, unless the state is elsewhere, in storage or with
         trainers that live: then what keepers have is given up.
         """
+        yield from complete(ops.peers, self.slots, self.offer)
         standing = self.machine.standing()
         refused: list[Id] = []
         while True:
@@ -83,6 +89,27 @@ class Making:
         self._learn(
             self.machine.begun(epoch, ops.peers.rank, ops.peers.size, settled, None, _now())
         )
+        self.offer = None
+        if settled is not None:
+            self._guard(settled)
+
+    def _guard(self, id: Id) -> None:
+        """Put a snapshot where the state machine overwrites nothing before the next one counts."""
+        kept = self.slots.with_id(id)
+        if kept is None:
+            return
+        every, states = self.slots.all, self.machine.standing()["slots"]
+        committed = [n for n, one in enumerate(states) if one["state"] == "committed"]
+        # The first one is for the next snapshot.
+        last = len(every) - 1
+        place = max(committed, key=lambda n: tuple(states[n]["id"]), default=last)
+        at = every.index(kept)
+        every[at], every[place] = every[place], every[at]
+
+    def give(self, message: Message) -> Iterator[None]:
+        """Have what a trainer offers after a loss, until all have begun anew."""
+        self.offer = Offer(message)
+        yield
 
     def take(self, message: Message, ops: Ops | None) -> Iterator[None]:
         """Take a snapshot with the others; the trainer hears what became of it.
@@ -136,11 +163,12 @@ class Making:
         if action["do"] == "capture":
             slot = self.slots.all[number]
             error = yield from self._captured(slot, message)
+            slot.id = (action["epoch"], action["step"])
+            slot.seat = ops.seat
             step = message.number("step")
             if error:
                 return machine.capture_failed(step, error, _now())
-            slot.id, slot.is_whole = (action["epoch"], action["step"]), True
-            slot.seat = ops.seat
+            slot.is_whole = True
             return machine.captured(step, digest_of(slot.hashes), _now())
         if action["do"] == "tell":
             names = ("step", "ok", "layout", "hashes")
@@ -178,7 +206,7 @@ class Making:
             elif action["do"] == "dropped":
                 self._ended = (False, action["reason"])
                 if 0 <= action["slot"] < len(self.slots.all):
-                    self.slots.all[action["slot"]].clear()
+                    self.slots.all[action["slot"]].drop()
             elif action["do"] == "flush" and self.flushing is not None:
                 self.flushing.begin(self.slots.all[action["slot"]])
             elif action["do"] in ("exposed", "protected"):
@@ -192,7 +220,13 @@ class Making:
             yield from take_in(message, slot)
             self._read = step
             self._tell(Message("captured", {"step": step}))
-            return self._verdict(step)
+            why = self._verdict(step)
+            # Replicas have the tensors as well, and what only this one had is copied.
+            slot.left = "early" if why == GONE and slot.early else ""
+            return why
+        except SystemFailure as failure:
+            slot.left = "early" if slot.early else ""
+            return str(failure)
         except HoldfastError as failure:
             return str(failure)
 

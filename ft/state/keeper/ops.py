@@ -63,7 +63,7 @@ class Ops:
     @property
     def seat(self) -> Seat:
         """Whose part of a snapshot this keeper is about to get."""
-        return Seat(self.peers.rank, tuple(self._ranks), self._parity)
+        return Seat(self.peers.rank, tuple(self._ranks), self._parity, self.trainers)
 
     @property
     def has_guests(self) -> bool:
@@ -363,6 +363,15 @@ class Ops:
         if self.sources is None:
             raise ProtocolError("fetch, and there is no snapshot that all could have")
         yield from self.sources.fetch(self._slots, wanted, into)
+
+    def renew_parity(self) -> Iterator[None]:
+        """Make the parity again that is lost of what was restored; collective, behind training."""
+        sources = self.sources
+        slot = None if sources is None else self._slots.with_id(sources.id)
+        if sources is not None and sources.lacks_parity and slot is not None:
+            # Whoever is lost meanwhile is told of by the next snapshot.
+            with contextlib.suppress(HoldfastError):
+                yield from self.code(slot)
 
 
 def _damaged_rows(

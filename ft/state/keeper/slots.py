@@ -34,11 +34,14 @@ class Seat:
         Ranks of its code group, by its members.
     parity : int
         Of the code; 0: there is none.
+    world : int
+        How many trainers there were.
     """
 
     rank: int = 0
     group: tuple[int, ...] = (0,)
     parity: int = 0
+    world: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,19 @@ class Slot:
         self.guarded: dict[int, tuple[Part, Hashes]] = {}
         self.largest = 0
         self.is_whole = self.is_committed = False
+        self.left = ""
+        """What is there of a snapshot that does not count: ``whole`` this rank's part, ``early``
+        what the trainer had copied itself, at the places of `early`."""
+        self.early: list[int] = []
+
+    def drop(self) -> None:
+        """Have something that does not count, until the memory is needed."""
+        if not self.is_whole and not self.left:
+            self.clear()
+            return
+        self.left = "whole" if self.is_whole else self.left
+        self.is_whole = self.is_committed = False
+        self.parts = []
 
     @property
     def body(self) -> memoryview:
@@ -157,8 +173,17 @@ class Slot:
             "ranks": len(self.parts),
             "nbytes": len(self.body),
             "whole": self.is_whole,
+            "left": self.left,
+            "parity": len(self.row_hashes) > 0,
             "committed": self.is_committed,
         }
+
+
+# Of a slot, beside bytes and parity, when it gets more room.
+_KEPT = (
+    *("id", "seat", "hashes", "parts", "guarded", "largest"),
+    *("is_whole", "is_committed", "left", "early"),
+)
 
 
 class Slots:
@@ -186,16 +211,14 @@ class Slots:
         )
         found = [Slot(f"snapshot {number}", body, parity) for number in range(self.count)]
         for old, new in zip(self.all, found, strict=False):
-            if old.is_whole and old.part is not None:
+            if (old.is_whole or old.left) and old.part is not None:
                 new.begin(old.part)
                 new.body[:] = old.body
-                kept = ("id", "seat", "hashes", "parts", "guarded", "largest", "is_committed")
-                for name in kept:
+                for name in _KEPT:
                     setattr(new, name, getattr(old, name))
                 made = len(old.row_hashes) * TILE
                 new.parity.view[:made] = old.parity.view[:made]
                 new.has_parity(old._rows, old.row_hashes)
-                new.is_whole = True
             old.region.close()
             old.parity.close()
         self.all, self.body, self.parity = found, body, parity

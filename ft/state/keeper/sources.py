@@ -71,6 +71,10 @@ class Sources:
             for one in self._of
         )
         self._lost = [s for s in choice["sources"] if s["kind"] == "decode" or s["repair"]]
+        #: Whether parity is to be made again where it was, so that another loss costs nothing.
+        self.lacks_parity = self.is_home and (
+            bool(self._lost) or any(not all(one["rows"]) for one in self._of)
+        )
         #: Who has, or makes, which rank's body.
         self._holders = {}
         for one in choice["sources"]:

@@ -67,7 +67,7 @@ class Capture:
         flat = self._steady.flat
         locals_ = describe(flat, rank, world, replicas)
         self.objects = dumped(flat.rest)
-        self.sources, self._at, self.body_bytes = _sources(locals_, len(self.objects))
+        self.sources, self._at, self.body_bytes = sources_of(locals_, len(self.objects))
         #: Which sources forward and backward may write: they are copied before anything else.
         self.early = [k for k, s in enumerate(self.sources) if s.entry.name not in flat.steady]
         self._versions = self.versions()
@@ -178,7 +178,21 @@ class Capture:
             write(self.sources[k].entry, self.sources[k].view, whole)
 
 
-def _sources(locals_: Sequence[Local], rest: int) -> tuple[list[Source], int, int]:
+def sources_of(locals_: Sequence[Local], rest: int) -> tuple[list[Source], int, int]:
+    """Place the parts of local tensors in a body.
+
+    Parameters
+    ----------
+    locals_ : sequence of Local
+        They.
+    rest : int
+        Bytes of the pickled rest.
+
+    Returns
+    -------
+    tuple
+        The sources, where the rest lies, and the bytes of the body.
+    """
     chosen = [(local, *part) for local in locals_ for part in parts_of(local)]
     sizes = [count * local.tensor.element_size() for local, _, _, count in chosen]
     places, end = place([*sizes, rest])

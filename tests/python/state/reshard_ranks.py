@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import time
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from owed_ranks import residuals_of
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch_world import join
 
 from holdfast import compress
 from holdfast.ft.data.sampler import DataLedger
+from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.rng import rng
 from holdfast.ft.state.restart import Restart, restartable
 from holdfast.ft.state.snapshots import Snapshots
@@ -60,6 +63,21 @@ def lose(what: str, snapshots: Snapshots) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def wait_for_parity(snapshots: Snapshots) -> None:
+    """Wait until all keepers have the parity of what was restored, before anything is taken."""
+    link = snapshots._link
+    assert link is not None
+    until = time.monotonic() + 60
+    while True:
+        link.send(Message("status"))
+        found = link.wait("status", 60).fields["snapshots"]
+        if all(one["parity"] for one in found if one["committed"]):
+            break
+        assert time.monotonic() < until, found
+        time.sleep(0.01)
+    dist.barrier()
+
+
 def lives() -> None:
     """One life: goes on from what is there, does some steps, and ends as LOST and LAST say."""
     rank, _ = join()
@@ -71,8 +89,12 @@ def lives() -> None:
         with Snapshots(state, code=(code[0], code[1]), patience=60.0) as snapshots:
             print("BEGINS", snapshots.step, whole(state), snapshots.keeper, flush=True)
             begun = snapshots.step
+            end = begun + 3
+            if os.environ.get("REBUILT"):
+                wait_for_parity(snapshots)
+                end = begun
             for step in snapshots.steps(begun + 4):
-                if step == begun + 3 and not last:
+                if step == end and not last:
                     if lost == str(rank):
                         lose("host", snapshots)
                     if not lost:
@@ -133,5 +155,66 @@ def _train_epoch(restart: Restart) -> None:
             snapshots.take(turn)
         snapshots.take(turn + 1)
         print("ENDS", snapshots.unprotected or "protected", restart.number, flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def replicates() -> None:
+    """DDP, or HSDP as 2 x 2: KILLS names what is lost where, ``trainer:2:5 host:1:7``."""
+    join()
+    os.environ["HOLDFAST_DOMAIN"] = f"domain{os.environ['RANK']}"
+    _train_replicas()
+
+
+class Counting(nn.Module):
+    """Has a buffer that forward changes, alike on all ranks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(3))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return inputs + 1e-3 * self.calls[0]
+
+
+def build_replicas() -> dict[str, Any]:
+    torch.manual_seed(7)
+    layers = [nn.Linear(32, 97), nn.Dropout(0.2), nn.Linear(97, 331), nn.Linear(331, 4)]
+    if os.environ["SPREAD"] == "hsdp":
+        net: nn.Module = nn.Sequential(*layers)
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
+        for layer in (layers[0], layers[2], layers[3], net):
+            fully_shard(layer, mesh=mesh)
+    else:
+        layers.insert(1, Counting())
+        net = nn.parallel.DistributedDataParallel(nn.Sequential(*layers))
+        # It makes its buckets anew after a step, and the order of sums goes by them.
+        net(torch.zeros(8, 32)).sum().backward()
+    optimizer = torch.optim.AdamW(net.parameters(), 1e-2)
+    torch.manual_seed(100 + dist.get_rank())
+    return {"model": net, "optim": optimizer, "rng": rng()}
+
+
+@restartable(rejoin_timeout=60.0)
+def _train_replicas(restart: Restart) -> None:
+    state, rank = build_replicas(), dist.get_rank()
+    with Snapshots(state, code=(3, 1), patience=60.0) as snapshots:
+        print("BEGINS", snapshots.step, restart.number, flush=True)
+        for step in snapshots.steps(9):
+            for kill in os.environ.get("KILLS", "").split():
+                what, *place = kill.split(":")
+                mark = Path(os.environ["MEETING_FILE"]).parent / kill
+                if place == [str(rank), str(step)] and not mark.exists():
+                    mark.touch()
+                    lose(what, snapshots)
+            generator = torch.Generator().manual_seed(100 * step + rank)
+            train_step(state, torch.randn(8, 32, generator=generator))
+            found = hashlib.sha256()
+            for value in (*state["model"].state_dict().values(), torch.get_rng_state()):
+                local = getattr(value, "_local_tensor", value)
+                found.update(local.detach().numpy().tobytes())
+            print("STEP", rank, step, found.hexdigest()[:16], flush=True)
+        print("ENDS", snapshots.unprotected or "protected", flush=True)
     dist.barrier()
     dist.destroy_process_group()

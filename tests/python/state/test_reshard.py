@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import signal
+import threading
 import uuid
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,26 @@ def run(function: str, ranks: int, here: Path, **env: str) -> list[Outcome]:
     here.mkdir(exist_ok=True)
     started = [start_rank("reshard_ranks", function, r, ranks, here, env) for r in range(ranks)]
     return finish(started, 100)
+
+
+def respawned(function: str, ranks: int, here: Path, **env: str) -> list[str]:
+    """Run ranks, each of which is started again when it was killed; what each has said in all."""
+    here.mkdir(exist_ok=True)
+
+    starting = threading.Lock()
+
+    def live(rank: int) -> str:
+        said = ""
+        while True:
+            with starting:
+                started = start_rank("reshard_ranks", function, rank, ranks, here, env)
+            (one,) = finish([started], 100)
+            said += one.output
+            if one.status != -signal.SIGKILL:
+                return said if one.status == 0 else f"{said}\n(status {one.status})"
+
+    with ThreadPoolExecutor(ranks) as pool:
+        return list(pool.map(live, range(ranks)))
 
 
 def lines(outcomes: list[Outcome], word: str) -> list[list[str]]:
@@ -50,6 +73,22 @@ def test_a_job_goes_on_in_another_number_of_ranks(tmp_path: Path) -> None:
     # Those of ranks that are gone have ended as well.
     for keeper in keepers:
         eventually(lambda process=keeper: not Path(f"/proc/{process}").exists(), 10)
+
+
+def test_after_a_restore_another_host_may_be_lost_before_anything_is_taken(tmp_path: Path) -> None:
+    job = {"HOLDFAST_JOB": f"test-{uuid.uuid4().hex}", "CODE": "3+1"}
+    plan: list[dict[str, str]] = [{"LOST": "1"}, {"LOST": "0", "REBUILT": "1"}, {"LAST": "1"}]
+    begun = []
+    for number, env in enumerate(plan):
+        outcomes = run("lives", 4, tmp_path / str(number), **job, **env)
+        text = "\n".join(one.output for one in outcomes)
+        found = {(step, digest) for step, digest, _ in lines(outcomes, "BEGINS")}
+        assert len(found) == 1, text
+        begun += [*found]
+    assert begun[0][0] == "0"
+    assert begun[1][0] >= "2"
+    assert begun[2] == begun[1], text
+    assert lines(outcomes, "ENDS") == [["protected"]] * 4, text
 
 
 @pytest.mark.parametrize("lost", ["trainer", "host"])
@@ -104,3 +143,29 @@ def sums_of(texts: list[str]) -> dict[str, float]:
         for name, sums in ast.literal_eval(text).items():
             found[name] += sums[0]
     return found
+
+
+@pytest.mark.parametrize(
+    ("spread", "kills"), [("ddp", "trainer:2:5 host:1:7"), ("hsdp", "trainer:2:5")]
+)
+def test_with_a_replica_nobody_goes_back(tmp_path: Path, spread: str, kills: str) -> None:
+    """Killed after a step, all go on with the next one; a host after that costs one at most."""
+    job = {"HOLDFAST_ON_PEER_LOSS": "raise", "HOLDFAST_ON_HOLE": "raise", "SPREAD": spread}
+
+    def told(name: str, **env: str) -> list[list[str]]:
+        env |= {"HOLDFAST_JOB": f"test-{uuid.uuid4().hex}", **job}
+        said = respawned("replicates", 4, tmp_path / name, **env)
+        assert sum(text.count("ENDS protected") for text in said) == 4, "\n".join(said)
+        return [line.split() for text in said for line in text.splitlines()]
+
+    def steps(words: list[list[str]]) -> dict[tuple[str, str], set[str]]:
+        found = defaultdict(set)
+        for _, rank, step, digest in (each for each in words if each[:1] == ["STEP"]):
+            found[rank, step].add(digest)
+        return found
+
+    undisturbed, killed = told("undisturbed"), told("killed", KILLS=kills)
+    assert steps(killed) == steps(undisturbed)
+    begun = [int(words[1]) for words in killed if words[:1] == ["BEGINS"]]
+    assert begun.count(5) == 4, begun
+    assert all(step in (0, 5, 6, 7) for step in begun), begun
