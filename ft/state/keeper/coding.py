@@ -19,6 +19,7 @@ import xxhash
 
 from holdfast import _core
 from holdfast.comm.group import Group
+from holdfast.errors import PeerLost
 from holdfast.ft.state.keeper.capture import TILE, Hashes
 from holdfast.ft.state.places import Places, slice_tiles
 
@@ -112,6 +113,11 @@ class Coding:
         -------
         numpy.ndarray of bool
             By tile: whether its parity is that of the old one.
+
+        Raises
+        ------
+        PeerLost
+            A member is lost: the parity is none.
         """
         tiles = new.slices.shape[1]
         marks = np.zeros((self.places.members, *changed.shape), bool)
@@ -119,12 +125,14 @@ class Coding:
             self._group.all_gather(
                 marks.view(np.uint8).reshape(-1), changed.view(np.uint8).reshape(-1)
             )
+            self._refuse_holes()
         uses_old: _Marks = np.zeros(tiles, bool)
         if old is not None:
             uses_old |= ~marks.all(axis=(0, 1))
         if uses_old.any():
             damaged = refuse(uses_old).astype(np.uint8)
             self._group.all_reduce(damaged, op="bor")
+            self._refuse_holes()
             uses_old &= ~damaged.astype(bool)
         kept: _Marks = np.zeros(tiles, bool)
         kept |= uses_old & ~marks.any(axis=(0, 1))
@@ -167,6 +175,7 @@ class Coding:
         found = np.empty((len(mine), TILE), np.uint8)
         flat = np.concatenate(sent) if sent else np.empty(0, np.uint8)
         self._group.all_to_all(found.reshape(-1), flat, taken, given)
+        self._refuse_holes()
         self.sent_bytes += sum(given)
         new.rows[:, tile] = old.rows[:, tile]
         for (_, row), part in zip(mine, found, strict=True):
@@ -190,8 +199,15 @@ class Coding:
         self.sent_bytes += (places.members - 1) * blocks * TILE
         found = np.empty((blocks, TILE), np.uint8)
         self._group.reduce_scatter(found.reshape(-1), sent.reshape(-1), op="bxor")
+        self._refuse_holes()
         assert places.members > me
         return found
+
+    def _refuse_holes(self) -> None:
+        """Fail, on all members, where a sum lacks somebody's part: it is no parity."""
+        outcome = self._group.outcome
+        if outcome is not None and outcome.missing:
+            raise PeerLost(f"members {list(outcome.missing)} of a code group were lost in an op")
 
     # ---- making lost bodies again ----------------------------------------------------------------
 
@@ -214,7 +230,7 @@ class Coding:
         Raises
         ------
         PeerLost
-            Too many are lost.
+            Too many are lost, or one more meanwhile.
         """
         places, me = self.places, self._group.rank
         known = [one for one in bad if one is not None]

@@ -131,7 +131,7 @@ class Ops:
         if old is not None and old.seat != slot.seat:
             old = None
         base = list(old.id) if old is not None and old is not slot else None
-        told, _ = self._guards.tell_json(
+        told, missing = self._guards.tell_json(
             {
                 "base": base if old is not None and len(old.row_hashes) else None,
                 "largest": old.largest if old is not None else 0,
@@ -140,6 +140,8 @@ class Ops:
                 "part": packed(slot.part, slot.hashes),
             }
         )
+        if missing:
+            raise PeerLost(f"members {list(missing)} of a code group were lost before its parity")
         bases = {tuple(one["base"] or ()) for one in told.values()}
         slot.largest = max(one["nbytes"] for one in told.values())
         same = all(one["layout"] and one["largest"] == slot.largest for one in told.values())
@@ -271,6 +273,9 @@ class Ops:
                 "largest": slot.largest if slot and not is_lost else 0,
             }
         )
+        known = {int(rank) for one in told.values() for rank in one["guarded"]}
+        if unknown := sorted(set(lost) & set(self._ranks) - known):
+            raise ProtocolError(f"nobody knows what the keepers of ranks {unknown} had")
         largest = max(one["largest"] for one in told.values())
         if is_lost:
             slot = self._adopt(id, told, largest, list(choice["parts"]))
