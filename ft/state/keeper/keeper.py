@@ -78,9 +78,7 @@ class Keeper:
         with self._lock:
             if self._waits_empty:
                 # It has nothing, and waits for others who may not come: another one meets anew.
-                self.ended.set()
-                self.parted.set()
-                self._on_end()
+                self._give_up()
             if self.ended.is_set():
                 raise SystemFailure("this keeper is about to end")
             if self._send is not None:
@@ -236,6 +234,14 @@ class Keeper:
         self.tell(Message("settled"))
 
     def _meet(self, message: Message) -> Iterator[None]:
+        try:
+            yield from self._met(message)
+        except BaseException:
+            if message.fields.get("late"):
+                self._give_up()
+            raise
+
+    def _met(self, message: Message) -> Iterator[None]:
         name, total = message.text("name"), message.number("total")
         self._waits_empty, self._is_guest = bool(message.number("late")), False
         has_guests = total > message.number("size")
@@ -268,6 +274,12 @@ class Keeper:
         self.tell(
             Message("met", {**fields, "lost": lost, "reason": reason}, b"".join(heads.values()))
         )
+
+    def _give_up(self) -> None:
+        """End, with nothing that anybody needs: another keeper comes in this one's place."""
+        self.ended.set()
+        self.parted.set()
+        self._on_end()
 
     def _part(self, well: bool) -> None:
         """Leave the group of keepers, if there is one."""

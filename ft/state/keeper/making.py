@@ -151,9 +151,9 @@ class Making:
         """After a keeper was lost: go on with the one that has come in its place."""
         view = ops.peers.group.advance()
         if len(view.ranks) == ops.peers.size:
-            self.is_grouped = True
             # The trainers live, and have the state: nothing is lost that nobody can make again.
             yield from self.begin_anew(ops, True)
+            self.is_grouped = True
 
     def _do(
         self, action: dict[str, Any], message: Message, ops: Ops
