@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from holdfast.errors import HoldfastError
+from holdfast.ft.state import together
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.memory import mapped
 from holdfast.ft.state.keeper.wire import Message
@@ -52,7 +55,7 @@ def bring_back(met: Message, link: KeeperLink, state: Mapping[str, Any], who: Me
         heads.append(Head.from_bytes(met.blob[at : at + length]))
         at += length
     restore = _restore(state, heads, who)
-    data, at = _fetched(restore, link, step), 0
+    data, at = _fetched(restore, link, step, who), 0
     for one in restore.fill.readings:
         restore.fill.put(one.rank, data[at : at + one.nbytes])
         at += one.nbytes
@@ -103,7 +106,7 @@ def _restore(state: Mapping[str, Any], heads: Sequence[Head], who: Members) -> R
     return restore
 
 
-def _fetched(restore: Restore, link: KeeperLink, step: int) -> memoryview:
+def _fetched(restore: Restore, link: KeeperLink, step: int, who: Members) -> memoryview:
     """Return all ranges of all bodies that a rank needs, one after the other."""
     rows = [
         np.stack([np.full_like(one.starts, one.rank), one.starts, one.lengths], axis=1)
@@ -111,7 +114,8 @@ def _fetched(restore: Restore, link: KeeperLink, step: int) -> memoryview:
     ]
     rests = [np.array([[rank, *place]]) for rank, place in restore.rests.items()]
     wanted = np.concatenate([*rows, *rests]).astype("<i8")
-    link.send(Message("fetch", {"step": step, "ranges": len(wanted)}, wanted.tobytes()))
-    link.send(Message("hurry"))
-    got = link.wait("fetched", _FETCH_S)
+    with contextlib.suppress(HoldfastError):  # of a keeper that is gone: all hear of it
+        link.send(Message("fetch", {"step": step, "ranges": len(wanted)}, wanted.tobytes()))
+        link.send(Message("hurry"))
+    got = together.wait(link, "fetched", _FETCH_S, who)
     return memoryview(mapped(got.descriptors[0], got.number("nbytes")))

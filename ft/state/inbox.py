@@ -7,6 +7,7 @@ memory are copied before `take` returns.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,9 @@ import numpy as np
 import torch
 
 from holdfast.ft.state.keeper.memory import Region
+from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.capture import Capture, is_direct, write
+from holdfast.ft.state.layout.head import Head, layout_digest
 
 _ALIGNMENT = 64
 
@@ -93,6 +96,32 @@ def pack(capture: Capture, objects_at: int, reads: bool) -> Packed:
         if capture.objects:
             copied.append((1, len(capture.objects), objects_at))
     return Packed(_rows(pieces), _rows(copied), inbox, tuple(read))
+
+
+def message_of(packed: Packed, head: Head) -> Message:
+    """Return what a keeper is told of a snapshot.
+
+    Parameters
+    ----------
+    packed : Packed
+        Its bytes, or where they are.
+    head : Head
+        Of this rank's image.
+    """
+    data = head.to_bytes()
+    fields = {
+        "step": head.step,
+        "epoch": head.epoch,
+        "nbytes": head.body,
+        "layout": layout_digest([head]),
+        "process": os.getpid(),
+        "head": len(data),
+        "pieces": len(packed.pieces),
+        "copied": len(packed.copied),
+        "inbox": packed.inbox.nbytes if packed.inbox else 0,
+    }
+    files = (packed.inbox.descriptor,) if packed.inbox else ()
+    return Message("take", fields, data + packed.pieces + packed.copied, files)
 
 
 def _rows(rows: list[tuple[int, int, int]]) -> bytes:

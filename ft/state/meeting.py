@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast import _core, _job
 from holdfast.errors import HoldfastError
+from holdfast.ft.state import together
 from holdfast.ft.state.keeper.address import Address
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.wire import Message
@@ -61,8 +62,16 @@ class Meeting:
         tuple of KeeperLink and bool
             And whether it may read this process's memory.
         """
-        who = self._who
         link, reads, welcome = self._own()
+        try:
+            self._find_others(welcome)
+        except BaseException:
+            link.close()
+            raise
+        return link, reads
+
+    def _find_others(self, welcome: Message) -> None:
+        who = self._who
         here = (_job.host_name(), socket.gethostname())
         ranks, epoch = int(welcome.fields["ranks"]), int(welcome.fields["epoch"])
         mine = (str(uuid.uuid4()), epoch, _job.domain_name(), ranks, here, who.seat)
@@ -77,7 +86,6 @@ class Meeting:
         counts = who.tell(len(self._guests))
         self._first = who.size + sum(counts[: who.rank])
         self._total = who.size + sum(counts)
-        return link, reads
 
     def another(self) -> tuple[KeeperLink, bool]:
         """Find another keeper, in the place of one that was lost; meet with `late`."""
@@ -86,12 +94,20 @@ class Meeting:
         return link, reads
 
     def meet(self, link: KeeperLink, stored: bool) -> Message:
-        """Have all keepers meet, and return what they have."""
-        for number, guest in enumerate(self._guests):
-            fields = {"rank": self._first + number, "ranks": [self._first + number], "parity": 0}
-            guest.send(Message("attend", {**self._fields(), **fields, "stored": int(stored)}))
-        link.send(Message("meet", {**self._fields(), "stored": int(stored)}))
-        return link.wait("met", _MEETING_S)
+        """Have all keepers meet, and return what they have; collective.
+
+        Raises
+        ------
+        CutOff
+            Some keeper was lost meanwhile; on all ranks.
+        """
+        with contextlib.suppress(HoldfastError):  # one is gone: all hear of it
+            for number, guest in enumerate(self._guests):
+                at = self._first + number
+                fields = {"rank": at, "ranks": [at], "parity": 0, "stored": int(stored)}
+                guest.send(Message("attend", {**self._fields(), **fields}))
+            link.send(Message("meet", {**self._fields(), "stored": int(stored)}))
+        return together.wait(link, "met", _MEETING_S, self._who)
 
     def meet_late(self, link: KeeperLink) -> None:
         """Have a keeper come in that is in the place of a lost one; it says when it has."""
@@ -100,8 +116,9 @@ class Meeting:
     def settle(self, link: KeeperLink) -> None:
         """Have the trainers' keepers be a group of their own, after all is brought back."""
         if self._total > self._who.size:
-            link.send(Message("settle", self._fields()))
-            link.wait("settled", _MEETING_S)
+            with contextlib.suppress(HoldfastError):
+                link.send(Message("settle", self._fields()))
+            together.wait(link, "settled", _MEETING_S, self._who)
 
     def release(self) -> None:
         """End the keepers of ranks that are gone: a newer state than theirs is committed."""

@@ -8,7 +8,6 @@ at the same step boundary, and it counts when all of their keepers have their pa
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -19,14 +18,14 @@ import torch
 
 from holdfast import _job
 from holdfast.compress.options import require
-from holdfast.errors import HoldfastError, SystemFailure, Timeout
+from holdfast.errors import HoldfastError, ProtocolError, SystemFailure, Timeout
+from holdfast.ft.state import together
 from holdfast.ft.state.bring_back import bring_back, bring_back_stored
-from holdfast.ft.state.inbox import Packed, optimizers, pack
+from holdfast.ft.state.inbox import Packed, message_of, optimizers, pack
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.capture import Capture
 from holdfast.ft.state.layout.flatten import flatten
-from holdfast.ft.state.layout.head import layout_digest
 from holdfast.ft.state.layout.local import Replica, kinds_of, replicas_of
 from holdfast.ft.state.meeting import Meeting
 from holdfast.ft.state.members import members
@@ -117,8 +116,13 @@ class Snapshots:
 
     def __enter__(self) -> Snapshots:
         """Find the keepers, and bring back the newest state that all of them have; collective."""
-        self._members = members()
-        self._begin()
+        self._members = who = members()
+        self._meeting = Meeting(self._job, who, self._code, self._keep_for)
+        try:
+            together.until_all_have(self._begin)
+        except BaseException:
+            self._let_go()
+            raise
         self._hooks = [
             optimizer.register_step_pre_hook(lambda *_: self._before_step())
             for optimizer in optimizers(self._state)
@@ -179,12 +183,14 @@ class Snapshots:
 
     def _begin(self) -> None:
         who = self._members
-        self._meeting = Meeting(self._job, who, self._code, self._keep_for)
-        self._link, self._reads = self._meeting.find()
+        self._let_go()
+        link, self._reads = self._meeting.find()
+        self._link, self._capacity = link, 0
         self._meet_states()
-        self._reserve(self._expected_bytes())
         stored, refused = newest_stored(self._flush, self._job, who)
-        met = self._meeting.meet(self._link, bool(stored))
+        with contextlib.suppress(SystemFailure, ProtocolError):  # it is gone: all hear of it
+            self._reserve(self._expected_bytes())
+        met = self._meeting.meet(link, bool(stored))
         error = met.fields.get("error", "")
         if not stored and (error or (refused and met.fields["step"] < 0)):
             flushed = (
@@ -196,7 +202,7 @@ class Snapshots:
                 + (", and give another folder" if refused else "")
             )
         if met.fields["step"] >= 0:
-            self.step = bring_back(met, self._link, self._state, who)
+            self.step = bring_back(met, link, self._state, who)
             self.committed, self.unprotected = self.step, ""
         elif stored:
             self.step = bring_back_stored(stored, self._state, who)
@@ -210,6 +216,13 @@ class Snapshots:
         steps = f"{lost} steps are lost" if lost > 0 else "keepers know of no later step"
         why = "; ".join([error or "keepers have nothing", *refused])
         return f"the state is that of step {self.step}, from {self._flush}: {steps}; {why}"
+
+    def _let_go(self) -> None:
+        """Have no keeper any more: else this process's next try would find another trainer there."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+        self._meeting.leave()
 
     def _meet_states(self) -> None:
         """Learn which plain tensors all ranks have alike: those are saved once; collective."""
@@ -250,7 +263,7 @@ class Snapshots:
         """Take a snapshot of the state as it is now; collective, but waits for nobody's training.
 
         Returns when it is known what became of the one before, and what forward may change has been
-        copied. Where that one does not count, `unprotected` says why, and a warning does.
+        copied. Where that one does not count, `unprotected` and a warning say why.
 
         Parameters
         ----------
@@ -260,8 +273,7 @@ class Snapshots:
         Raises
         ------
         ConfigError
-            For a state that cannot be saved; for one that has become larger than this host's
-            memory.
+            For a state that cannot be saved, or has become larger than this host's memory.
         """
         self.fence()
         self._settle()
@@ -335,22 +347,8 @@ class Snapshots:
         self._reserve(capture.body_bytes)
         head = capture.head(self._job, step, self._meeting.life)
         packed = pack(capture, head.objects[0], self._reads and bool(self._hooks))
-        data = head.to_bytes()
-        fields = {
-            "step": step,
-            "epoch": self._meeting.life,
-            "nbytes": capture.body_bytes,
-            "layout": layout_digest([head]),
-            "process": os.getpid(),
-            "head": len(data),
-            "pieces": len(packed.pieces),
-            "copied": len(packed.copied),
-            "inbox": packed.inbox.nbytes if packed.inbox else 0,
-        }
-        files = (packed.inbox.descriptor,) if packed.inbox else ()
         try:
-            message = Message("take", fields, data + packed.pieces + packed.copied, files)
-            self._link.send(message)
+            self._link.send(message_of(packed, head))
         finally:
             if packed.inbox is not None:
                 packed.inbox.close()

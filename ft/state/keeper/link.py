@@ -160,6 +160,12 @@ class KeeperLink:
         HoldfastError
             What the keeper could not do.
         """
+        if (found := self.look(kind, timeout_s, step)) is None:
+            raise Timeout(f"the keeper has not said {kind!r} within {timeout_s:g} s")
+        return found
+
+    def look(self, kind: str, timeout_s: float, step: int | None = None) -> Message | None:
+        """Wait likewise; return None when the time has passed."""
         deadline = time.monotonic() + timeout_s
         with self._lock:
             while True:
@@ -171,7 +177,7 @@ class KeeperLink:
                     raise SystemFailure(f"the keeper has ended, before its message {kind!r}")
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise Timeout(f"the keeper has not said {kind!r} within {timeout_s:g} s")
+                    return None
                 self._lock.wait(left)
 
     def poll(self, kind: str, step: int | None = None) -> Message | None:

@@ -13,6 +13,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 
+from holdfast.ft.state import snapshots as state_module
+from holdfast.ft.state.keeper.link import KeeperLink
+from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.rng import rng
 from holdfast.ft.state.restart import Restart, restartable
 from holdfast.ft.state.snapshots import Snapshots
@@ -117,12 +120,33 @@ def trains() -> None:
 
 def restarts() -> None:
     """As `trains`, but who has lost a peer goes on in its own process."""
+    state_module.KeeperLink = Doomed
     torch.set_num_threads(1)
     os.environ["HOLDFAST_DOMAIN"] = f"domain{os.environ['RANK']}"
     dist.init_process_group("holdfast")
     job()
     dist.barrier()
     dist.destroy_process_group()
+
+
+class Doomed(KeeperLink):
+    """Sends ``meet``, and what AFTER says is lost: ``trainer:2:keeper-1-4`` or ``keeper:2:...``.
+
+    Rank 2's, once, in the first meeting after that kill.
+    """
+
+    def send(self, message: Message) -> None:
+        super().send(message)
+        for kill in os.environ.get("AFTER", "").split() if message.kind == "meet" else ():
+            what, rank, mark = kill.split(":")
+            own, marks = f"{what}-{rank}-after-{mark}", Path(os.environ["MARKS"])
+            if (
+                rank == os.environ["RANK"]
+                and (marks / mark).exists()
+                and not (marks / own).exists()
+            ):
+                (marks / own).touch()
+                os.kill(self.process if what == "keeper" else os.getpid(), signal.SIGKILL)
 
 
 @restartable

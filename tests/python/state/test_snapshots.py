@@ -84,6 +84,25 @@ def test_who_has_lost_a_peer_or_a_host_goes_on_in_its_own_process(
     assert min(step for step in begins(output) if step) >= 3
 
 
+def test_a_loss_while_others_are_brought_back_has_all_meet_anew(
+    tmp_path: Path, undisturbed: object
+) -> None:
+    # A trainer is lost in the first restore, a keeper alone in the second.
+    losses = {
+        "KILLS": "trainer:2:4 trainer:0:8",
+        "AFTER": "trainer:3:trainer-2-4 keeper:1:trainer-0-8",
+    }
+    output = job(tmp_path, "restarts", "--respawn", CODE="3+1", **losses)
+    assert steps_of(output) == undisturbed, output
+    made = sorted(mark.name for mark in (tmp_path / "marks").iterdir())
+    assert made == [
+        "keeper-1-after-trainer-0-8",
+        "trainer-0-8",
+        "trainer-2-4",
+        "trainer-3-after-trainer-2-4",
+    ]
+
+
 @pytest.mark.parametrize("code", ["", "3+1"])
 def test_a_lost_keeper_costs_protection_until_the_next_snapshots(
     tmp_path: Path, undisturbed: object, code: str
