@@ -218,7 +218,7 @@ class Snapshots:
         return f"the state is that of step {self.step}, from {self._flush}: {steps}; {why}"
 
     def _let_go(self) -> None:
-        """Have no keeper any more: else this process's next try would find another trainer there."""
+        """Leave the keepers, or this process's next try would find a trainer there."""
         link, self._link = self._link, None
         if link is not None:
             link.close()
