@@ -84,6 +84,14 @@ class Flushing:
         self._said = None
         self._worker.add(commit() if "written" in phases else end())
 
+    def abandon(self) -> Id:
+        """Forget the flush that is under way: not all who began it are there; return which it was.
+
+        What is written of it has no manifest.
+        """
+        self._said = None
+        return self._id
+
     def ended(self) -> Iterator[tuple[Id, str]]:
         """Yield snapshots whose flush has ended, and why it failed; empty: it did not."""
         while not self._ended.empty():

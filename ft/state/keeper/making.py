@@ -81,6 +81,9 @@ class Making:
 
     def settle(self, ops: Ops, epoch: int, choice: dict[str, Any]) -> None:
         """Have nothing but what all go on from, and begin an epoch of these keepers."""
+        if self.flushing is not None:
+            # A keeper that has come in place of another will never say that it has written its.
+            self._learn(self.machine.flush_ended(self.flushing.abandon(), "begun anew", _now()))
         settled = None if choice["fresh"] else tuple(choice["id"])
         for slot in self.slots.all:
             slot.is_committed = slot.is_whole and slot.id == settled
