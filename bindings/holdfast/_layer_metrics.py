@@ -25,6 +25,28 @@ class Counts(Protocol):
     def set_residual_norm(self, method: str, norm: float) -> None:
         """Take note of the norm of all that a method has left out."""
 
+    def add_state(
+        self,
+        stalled: float = 0.0,
+        captured: int = 0,
+        sent: int = 0,
+        flushed: int = 0,
+        damaged: int = 0,
+    ) -> None:
+        """Count seconds that training waited, bytes of snapshots, and tiles that were damaged."""
+
+    def add_restore(self, source: str) -> None:
+        """Count a restore, by where it came from."""
+
+    def reach_state(self, flushed: bool, step: int, age: float) -> None:
+        """Take note of the newest snapshot that is committed, or flushed, and its age."""
+
+    def expose_state(self, why: str, age: float) -> None:
+        """Take note why the state is unprotected, and for how long; empty: it is protected."""
+
+    def end_state(self) -> None:
+        """Take note that no snapshots are taken any more."""
+
 
 class _LayerMetrics:
     def __init__(self) -> None:
@@ -45,6 +67,38 @@ class _LayerMetrics:
         """Tell of bytes that this rank would have sent, and of those that it did."""
         if (counts := self._counts) is not None:
             counts.add_saving(method, raw, wire)
+
+    def count_state(
+        self,
+        stalled: float = 0.0,
+        captured: int = 0,
+        sent: int = 0,
+        flushed: int = 0,
+        damaged: int = 0,
+    ) -> None:
+        """Tell of seconds that training waited, bytes of snapshots, and tiles that are damaged."""
+        if (counts := self._counts) is not None:
+            counts.add_state(stalled, captured, sent, flushed, damaged)
+
+    def restore(self, source: str) -> None:
+        """Tell of a restore: of a replica, the rank's keeper, decoded, or of storage."""
+        if (counts := self._counts) is not None:
+            counts.add_restore(source)
+
+    def reach_state(self, flushed: bool, step: int, age: float) -> None:
+        """Tell of the newest snapshot that is committed, or flushed, and its age in seconds."""
+        if (counts := self._counts) is not None:
+            counts.reach_state(flushed, step, age)
+
+    def expose_state(self, why: str, age: float) -> None:
+        """Tell why the state is unprotected, and for how long; empty: it is protected."""
+        if (counts := self._counts) is not None:
+            counts.expose_state(why, age)
+
+    def end_state(self) -> None:
+        """Tell that no snapshots are taken any more."""
+        if (counts := self._counts) is not None:
+            counts.end_state()
 
     def residual(self, method: str, owner: object, squares: float) -> None:
         """Tell of the sum of squares of all that `owner` keeps, until it is no more."""
@@ -72,3 +126,8 @@ listen = _metrics.listen
 sync = _metrics.sync
 saving = _metrics.saving
 residual = _metrics.residual
+count_state = _metrics.count_state
+restore = _metrics.restore
+reach_state = _metrics.reach_state
+expose_state = _metrics.expose_state
+end_state = _metrics.end_state

@@ -17,6 +17,7 @@ from holdfast.ft.health.diagnosis_hang import find_hangs
 from holdfast.ft.health.diagnosis_links import find_slow_links, find_trends
 from holdfast.ft.health.diagnosis_members import find_members
 from holdfast.ft.health.diagnosis_starved import explain_by_starving, find_starved
+from holdfast.ft.health.diagnosis_state import find_unprotected
 from holdfast.ft.health.evidence import Evidence
 from holdfast.ft.health.finding import Culprit, Finding, Limits, one_each
 
@@ -110,7 +111,8 @@ def diagnose(evidence: Evidence, limits: Limits | None = None) -> list[Finding]:
     slow = [] if any(f.sick for f in stuck) else _slowness(evidence, limits)
     others, starved = explain_by_starving([*members, *hangs, *slow], find_starved(evidence, limits))
     far = find_flapping(evidence, limits)
-    return one_each([*others, *files, *calls, *starved, *far])
+    exposed = find_unprotected(evidence, limits)
+    return one_each([*others, *files, *calls, *starved, *far, *exposed])
 
 
 def _slowness(evidence: Evidence, limits: Limits) -> list[Finding]:

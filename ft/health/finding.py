@@ -122,6 +122,8 @@ class Limits:
         times as long as for any other.
     cuts : float
         A flapping link has lost so many connections within a minute.
+    unprotected_s : float
+        A state that has been unprotected for less is none to worry about.
     starved_part, starved_share : float
         A starved rank was ready to run, without a processor, for this part of the time, and for
         this part of what it wanted to run.
@@ -141,6 +143,7 @@ class Limits:
     wait_share: float = 0.2
     wait_ratio: float = 2.0
     cuts: float = 5.0
+    unprotected_s: float = 30.0
     starved_part: float = 0.5
     starved_share: float = 0.8
 

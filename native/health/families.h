@@ -1,11 +1,12 @@
 // The table of metrics: one row for each family that a process serves under /metrics. The writers
-// (metrics.cpp, layer_metrics.cpp, status_model.cpp) take their rows from here, and
-// docs/reference/metrics.md is made from it; a test compares it with what processes serve.
+// (metrics.cpp, layer_metrics.cpp, state_metrics.cpp, status_model.cpp) take their rows from here,
+// and docs/reference/metrics.md is made from it; a test compares it with what processes serve.
 #pragma once
 
 #include <array>
 
 #include "base/metrics/text.h"
+#include "health/state/state_families.h"
 
 namespace holdfast::health::family {
 
@@ -366,14 +367,17 @@ inline constexpr Family kRelayRefused{
 // In the order in which a rank writes them, then a coordinator. A relay that is a process of its
 // own writes the last six, too.
 inline constexpr std::array kOfRanks{
-    &kBuild,      &kOps,          &kOpBytes,    &kOpDuration,  &kOpsFailed,     &kQueueDepth,
-    &kActive,     &kExposed,      &kCodecRaw,   &kCodecWire,   &kCodecResidual, &kSyncBytes,
-    &kSyncs,      &kSyncTime,     &kReducerRaw, &kReducerWire, &kReducerNorm,   &kCalls,
-    &kMessages,   &kMessageBytes, &kPeerWait,   &kLinkBytes,   &kLinkRtt,       &kLinkLeastRtt,
-    &kLinkRate,   &kRetransmits,  &kLanes,      &kLinkControl, &kLinkCuts,      &kRecentCuts,
-    &kResumed,    &kSentAgain,    &kRelayed,    &kWentDirect,  &kEpoch,         &kMembers,
-    &kRank,       &kLosses,       &kRepairs,    &kJoins,       &kRecovery,      &kMap,
-    &kMapVersion, &kMapRanks,     &kMapTaken};
+    &kBuild,         &kOps,           &kOpBytes,      &kOpDuration,     &kOpsFailed,
+    &kQueueDepth,    &kActive,        &kExposed,      &kCodecRaw,       &kCodecWire,
+    &kCodecResidual, &kSyncBytes,     &kSyncs,        &kSyncTime,       &kReducerRaw,
+    &kReducerWire,   &kReducerNorm,   &kStateAge,     &kStateStep,      &kStateStall,
+    &kStateBytes,    &kStateRestores, &kStateDamaged, &kStateProtected, &kStateUnprotected,
+    &kCalls,         &kMessages,      &kMessageBytes, &kPeerWait,       &kLinkBytes,
+    &kLinkRtt,       &kLinkLeastRtt,  &kLinkRate,     &kRetransmits,    &kLanes,
+    &kLinkControl,   &kLinkCuts,      &kRecentCuts,   &kResumed,        &kSentAgain,
+    &kRelayed,       &kWentDirect,    &kEpoch,        &kMembers,        &kRank,
+    &kLosses,        &kRepairs,       &kJoins,        &kRecovery,       &kMap,
+    &kMapVersion,    &kMapRanks,      &kMapTaken};
 inline constexpr std::array kOfCoordinators{
     &kBuild,       &kWorlds,      &kWorldEpoch,   &kWorldMembers, &kRanks,
     &kWaiting,     &kBlocked,     &kRelayMembers, &kRelayWaiting, &kRelayPairs,

@@ -58,7 +58,7 @@ class Health final : public comm::Observer {
 
   // Any thread.
   std::string metrics_text(metrics::TextFormat format) const {
-    return metrics_.text(format, wall_offset_);
+    return metrics_.text(format, wall_offset_, clock_->now());
   }
   // What is wrong with the process; empty when it is well.
   std::string sickness() const;

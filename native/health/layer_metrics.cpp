@@ -40,7 +40,7 @@ LayerMetrics::Method& LayerMetrics::method(std::string_view name) {
   return methods_.emplace_back(Method{full ? "other" : std::string(name), {}});
 }
 
-void LayerMetrics::write(TextEncoder& out) const {
+void LayerMetrics::write(TextEncoder& out, Instant now) const {
   const std::lock_guard lock(mutex_);
   out.family(family::kSyncBytes);
   out.sample({{"direction", "sent"}}, sync_.sent);
@@ -57,6 +57,7 @@ void LayerMetrics::write(TextEncoder& out) const {
   for (const Method& m : methods_) {
     if (m.residual_norm >= 0) out.sample({{"method", m.name}}, m.residual_norm);
   }
+  state_.write(out, now);
 }
 
 }  // namespace holdfast::health

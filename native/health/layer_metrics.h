@@ -1,6 +1,6 @@
-// Layer metrics: what the layers above the core report: syncs of states over all ranks, and bytes
-// that compression methods saved on gradients. Layers report a few times per step, not per element,
-// so a mutex is cheap enough.
+// Layer metrics: what the layers above the core report: syncs of states over all ranks, bytes that
+// compression methods saved on gradients, and snapshots. Layers report a few times per step, not
+// per element, so a mutex is cheap enough.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/metrics/text.h"
+#include "health/state/state_metrics.h"
 
 namespace holdfast::health {
 
@@ -36,7 +37,10 @@ class LayerMetrics {
   void add_saving(std::string_view method, const Saving& saving);
   void set_residual_norm(std::string_view method, double norm);
 
-  void write(metrics::TextEncoder& out) const;
+  StateMetrics& state() { return state_; }
+  const StateMetrics& state() const { return state_; }
+
+  void write(metrics::TextEncoder& out, Instant now) const;
 
  private:
   struct Method {
@@ -49,6 +53,7 @@ class LayerMetrics {
   mutable std::mutex mutex_;  // guards sync_ and methods_
   Sync sync_;
   std::vector<Method> methods_;  // in the order of their first report
+  StateMetrics state_;           // has its own lock
 };
 
 }  // namespace holdfast::health

@@ -237,13 +237,13 @@ void write_build(TextEncoder& out) {
 
 const char* version_text() { return HOLDFAST_VERSION; }
 
-std::string Metrics::text(metrics::TextFormat format, Duration wall_offset) const {
+std::string Metrics::text(metrics::TextFormat format, Duration wall_offset, Instant now) const {
   TextEncoder out(format, wall_offset);
   write_build(out);
   write_ops(out);
   write_overlap(out);
   write_codecs(out);
-  layers.write(out);
+  layers.write(out, now);
   write_calls(out);
   write_peers(out);
   write_links(out);

@@ -76,7 +76,7 @@ class Metrics {
   metrics::Histogram recovery;
 
   // Any thread.
-  std::string text(metrics::TextFormat format, Duration wall_offset) const;
+  std::string text(metrics::TextFormat format, Duration wall_offset, Instant now) const;
 
  private:
   void write_ops(metrics::TextEncoder& out) const;

@@ -11,7 +11,7 @@ namespace {
 // Time constant of the rates: a page that people watch must neither jump nor lag.
 constexpr double kMemorySeconds = 5;
 // Each layout has its own number, so that an old member's summary is refused, not misread.
-constexpr std::uint8_t kLayout = 4;
+constexpr std::uint8_t kLayout = 5;
 constexpr std::size_t kCellBytes = 4 + 3 * 8;
 
 using Cell = RankSummary::Cell;
@@ -67,6 +67,7 @@ RankSummary summarize(const Metrics& metrics, comm::Standing standing, Instant n
   const std::uint64_t all = metrics.begun.value();
   summary.queue = all > over ? all - over : 0;
   summary.map = metrics.maps.latest();
+  summary.state = metrics.layers.state().summary(now);
   summary.cells = all_cells(metrics);
   keep_the_most(summary.cells);
   std::sort(summary.cells.begin(), summary.cells.end(),
@@ -84,6 +85,7 @@ std::vector<std::byte> encode_summary(const RankSummary& summary) {
   w.number(s.map.version);
   w.number(s.map.digest);
   w.number(s.map.ranks);
+  encode_state(w, s.state);
   w.list(summary.cells, [&](const Cell& cell) {
     w.number(cell.peer.value);
     w.number(cell.wait_ns);
@@ -108,6 +110,7 @@ Result<RankSummary> parse_summary(std::span<const std::byte> bytes) {
   s.map.digest = r.number<std::uint64_t>();
   s.map.ranks = r.number<std::uint32_t>();
   bool sound = layout == kLayout && standing <= static_cast<std::uint8_t>(comm::Standing::kEnded);
+  sound = parse_state(r, s.state) && sound;
   r.list(kMaxCells, kCellBytes, [&] {
     Cell cell{{r.number<std::int32_t>()}};
     cell.wait_ns = r.number<std::uint64_t>();

@@ -13,6 +13,7 @@
 #include "comm/observer.h"
 #include "health/far/far_link.h"
 #include "health/metrics.h"
+#include "health/state/state_metrics.h"
 
 namespace holdfast::health {
 
@@ -36,6 +37,7 @@ struct RankSummary {
   std::uint64_t failed = 0;
   std::uint64_t queue = 0;  // ops under way
   comm::MapFacts map;       // of the world's group
+  StateSummary state;
   std::vector<Cell> cells;  // by peer, at most kMaxCells
   std::vector<FarLink> far_links;
   friend bool operator==(const RankSummary&, const RankSummary&) = default;

@@ -141,6 +141,8 @@ class WorldText {
       out_.number("failed", total.failed);
       out_.number("queue", total.queue);
       out_.number("waits", rounded(waits));
+      const Duration since = std::max(Duration::zero(), header_.now - s.numbers->at());
+      if (speaks(s)) write_state(total.state, since, out_);
     }
     out_.number("waited_for", rounded(share_of(r)));
     out_.close('}');

@@ -128,7 +128,7 @@ TEST_CASE("a process's metrics are bounded however many ranks there are") {
     metrics->peer_wait_ns[health::Metrics::peer_index({rank})].add(1'000'000'000);
     metrics->link({rank}, "tcp")->sent.add(10);
   }
-  const std::string text = metrics->text(TextFormat::kPlain, {});
+  const std::string text = metrics->text(TextFormat::kPlain, {}, {});
   CHECK(has(text, "holdfast_peer_wait_seconds_total{peer=\"63\"} 1\n"));
   CHECK(has(text, "holdfast_peer_wait_seconds_total{peer=\"other\"} 9936\n"));
   CHECK(text.find("peer=\"64\"") == std::string::npos);
@@ -140,7 +140,7 @@ TEST_CASE("a trunk's metrics appear with it, and those of the present end with i
   comm::LinkMeter& link = *metrics->link({3}, "tcp");
   link.sent.add(10);
   metrics->link({4}, "tcp")->sent.add(10);
-  const auto text = [&] { return metrics->text(TextFormat::kPlain, {}); };
+  const auto text = [&] { return metrics->text(TextFormat::kPlain, {}, {}); };
   CHECK(text().find("holdfast_link_cuts_total{") == std::string::npos);
   CHECK(text().find("holdfast_link_relayed{") == std::string::npos);
   link.trunk.exists.set(1);
@@ -161,7 +161,7 @@ TEST_CASE("a trunk's metrics appear with it, and those of the present end with i
 
 TEST_CASE("what was never counted has no series, but failures and losses have theirs from zero") {
   const auto metrics = std::make_unique<health::Metrics>();
-  const std::string text = metrics->text(TextFormat::kOpenMetrics, {});
+  const std::string text = metrics->text(TextFormat::kOpenMetrics, {}, {});
   CHECK(text.find("holdfast_ops_total{") == std::string::npos);
   CHECK(has(text, "holdfast_ops_failed_total{cause=\"Timeout\"} 0\n"));
   CHECK(has(text, "holdfast_losses_total{cause=\"died\"} 0\n"));
@@ -199,7 +199,7 @@ TEST_CASE("methods are as many as fit, and the rest is one other") {
   layers.set_residual_norm("method0", 0.5);
   layers.add_sync({1, 2, 3, 0.25});
   TextEncoder out(TextFormat::kPlain);
-  layers.write(out);
+  layers.write(out, {});
   const std::string text = out.take();
   CHECK(has(text, "holdfast_reducer_raw_bytes_total{method=\"method0\"} 4\n"));
   CHECK(has(text, "holdfast_reducer_wire_bytes_total{method=\"method15\"} 1\n"));
@@ -209,6 +209,47 @@ TEST_CASE("methods are as many as fit, and the rest is one other") {
   CHECK(text.find("residual_norm{method=\"method1\"}") == std::string::npos);
   CHECK(has(text, "holdfast_sync_bytes_total{direction=\"received\"} 2\n"));
   CHECK(has(text, "holdfast_sync_seconds_total 0.25\n"));
+}
+
+TEST_CASE("a state has an age from its first snapshot on, and a reason while it is unprotected") {
+  using Reached = health::StateMetrics::Reached;
+  health::LayerMetrics layers;
+  const auto text = [&](int now) {
+    TextEncoder out(TextFormat::kPlain);
+    layers.write(out, {std::chrono::seconds(now)});
+    return out.take();
+  };
+  CHECK(text(1).find("holdfast_state_age_seconds{") == std::string::npos);
+  CHECK(text(1).find("\nholdfast_state_protected ") == std::string::npos);
+  CHECK(has(text(1), "holdfast_state_restores_total{source=\"decoded\"} 0\n"));
+  auto& state = layers.state();
+  state.set_exposed(std::string("a\n\xc3\xa4\"") + std::string(500, 'x'), {seconds(2)});
+  CHECK(has(text(5), "holdfast_state_protected 0\n"));
+  CHECK(has(text(5), "holdfast_state_unprotected_seconds{why=\"a???\\\"" +
+                         std::string(health::kMostReason - 5, 'x') + "\"} 3\n"));
+  CHECK(text(5).find("state=\"committed\"") == std::string::npos);
+  state.reach(Reached::kCommitted, 7, {seconds(4)});
+  state.reach(Reached::kFlushed, 5, {seconds(1)});
+  state.set_exposed("", {seconds(4)});
+  state.add({0.5, 100, 30, 20, 2});
+  state.add({-1, 1, 0, 0, 0});
+  state.add_restore("decoded");
+  state.add_restore("nobody knows");
+  const std::string later = text(11);
+  CHECK(has(later, "holdfast_state_age_seconds{state=\"committed\"} 7\n"));
+  CHECK(has(later, "holdfast_state_age_seconds{state=\"flushed\"} 10\n"));
+  CHECK(has(later, "holdfast_state_step{state=\"flushed\"} 5\n"));
+  CHECK(has(later, "holdfast_state_protected 1\n"));
+  CHECK(later.find("holdfast_state_unprotected_seconds{") == std::string::npos);
+  CHECK(has(later, "holdfast_state_stall_seconds_total 0.5\n"));
+  CHECK(has(later, "holdfast_state_bytes_total{what=\"captured\"} 101\n"));
+  CHECK(has(later, "holdfast_state_restores_total{source=\"decoded\"} 1\n"));
+  CHECK(later.find("nobody knows") == std::string::npos);
+  CHECK(has(later, "holdfast_state_damaged_tiles_total 2\n"));
+  state.end();
+  CHECK(text(12).find("holdfast_state_age_seconds{") == std::string::npos);
+  CHECK(has(text(12), "holdfast_state_bytes_total{what=\"sent\"} 30\n"));
+  CHECK_FALSE(state.summary({seconds(12)}).known);
 }
 
 }  // namespace

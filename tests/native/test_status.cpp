@@ -62,6 +62,7 @@ health::RankSummary a_summary() {
   summary.bytes = 1'000'000'007;
   summary.failed = 2;
   summary.queue = 1;
+  summary.state = {true, 12, 3400, 500, "keeper \"gone\""};
   summary.map = {2, 0xfedc'ba98'7654'3210, 1024};
   summary.cells = {{health::kOtherPeers, 5, 6, 7}, {{0}, 1, 2, 3}, {{63}, ~std::uint64_t{0}, 0, 9}};
   summary.far_links = {far_link(1), far_link(63)};
@@ -92,6 +93,11 @@ TEST_CASE("a summary arrives as it was sent, and nothing else is taken for one")
   CHECK(refuses([](auto& s) { s.far_links[0].last_cut = static_cast<comm::LaneCut>(7); }));
   CHECK(refuses([](auto& s) { s.far_links[0].cut_ns = -2; }));
   CHECK(refuses([](auto& s) { s.far_links.resize(health::kMostFarLinks + 1); }));
+  CHECK(refuses([](auto& s) { s.state.step = -2; }));
+  CHECK(refuses([](auto& s) { s.state.age_ms = -1; }));
+  CHECK(refuses([](auto& s) { s.state.exposed_ms = -1; }));
+  CHECK(refuses([](auto& s) { s.state.why = "two\nlines"; }));
+  CHECK(refuses([](auto& s) { s.state.why = std::string(health::kMostReason + 1, 'x'); }));
   auto other = bytes;
   other[0] = std::byte{1};
   CHECK_FALSE(health::parse_summary(other).is_ok());
@@ -295,6 +301,22 @@ TEST_CASE("what blocks a decision, and the end of a world, are told once") {
   const std::string ended = health::status_json(scene.status.state(), scene.header);
   CHECK(has(ended, "\"worlds\":[]"));
   CHECK(count(ended, R"("kind":"ended")") == 1);
+}
+
+TEST_CASE("a rank whose state is unprotected is shown with the reason and since when") {
+  ThreeRanks scene;
+  health::RankSummary summary;
+  scene.status.hear({12}, summary, at(seconds(1)));
+  CHECK_FALSE(has(scene.look(seconds(1)), "state_kept"));
+  summary.state = {true, 12, 3000, 500, "no \"keeper\""};
+  scene.status.hear({12}, summary, at(seconds(2)));
+  CHECK(has(
+      scene.look(seconds(4)),
+      R"("state_kept":{"step":12,"age_s":5,"unprotected":"no \"keeper\"","unprotected_s":2.5})"));
+  summary.state = {true, -1, 0, 0, ""};
+  scene.status.hear({12}, summary, at(seconds(5)));
+  CHECK(has(scene.look(seconds(5)),
+            R"("state_kept":{"step":null,"age_s":null,"unprotected":"","unprotected_s":null})"));
 }
 
 TEST_CASE("the newest map that a rank tells of is shown, and told once") {

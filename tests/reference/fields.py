@@ -17,6 +17,7 @@ KINDS = {
     "number or null": (int, float, type(None)),
     "text": (str,),
     "flag": (bool,),
+    "integer or null": (int, type(None)),
     "integer or text": (int, str),
     "list": (list,),
     "object": (dict,),

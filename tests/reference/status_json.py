@@ -20,6 +20,7 @@ TITLES = {
     "worlds[]": "`worlds[]`: each job or group",
     "worlds[].map": "`worlds[].map`: the map of links by which it plans",
     "worlds[].ranks[]": "`worlds[].ranks[]`: each rank",
+    "worlds[].ranks[].state_kept": "`worlds[].ranks[].state_kept`: how its state is kept",
     "worlds[].links[]": "`worlds[].links[]`: whom a rank waits for",
     "worlds[].far_links[]": "`worlds[].far_links[]`: trunks, and links through a relay",
     "worlds[].stragglers[]": "`worlds[].stragglers[]`: whom the others wait for",
@@ -30,6 +31,7 @@ TITLES = {
 NUMBERS = "once its numbers have come"
 MAPPED = "of a group that has one"
 FAR = "where there are any"
+KEPT = "of a rank that takes snapshots"
 RELAYS = "of a coordinator with a secret"
 
 STATES = """`vacant` (nobody has had it), `well` (heard of, ops can run), `changing` (a change of
@@ -133,6 +135,19 @@ FIELDS = [
         "number",
         "share of the time in which the others wait for it, in the mean.",
     ),
+    Field("worlds[].ranks[].state_kept", "object", "its snapshots.", KEPT),
+    Field(
+        "worlds[].ranks[].state_kept.step",
+        "integer or null",
+        "of the newest snapshot that is committed.",
+    ),
+    Field("worlds[].ranks[].state_kept.age_s", "number or null", "since it was taken."),
+    Field(
+        "worlds[].ranks[].state_kept.unprotected",
+        "text",
+        "why a loss would cost more than the newest step; empty: it would not.",
+    ),
+    Field("worlds[].ranks[].state_kept.unprotected_s", "number or null", "for how long."),
     Field("worlds[].links[].rank", "integer", "who waits."),
     Field(
         "worlds[].links[].peer",

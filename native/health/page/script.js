@@ -165,6 +165,15 @@ function farRow(link) {
   return row;
 }
 
+function exposedItem(rank) {
+  const kept = rank.state_kept;
+  const item = make("li", "rank " + rank.rank + " on " + rank.host + ": for " +
+      age(kept.unprotected_s) + ": " + kept.unprotected + "; keepers have " +
+      (kept.step === null ? "nothing" : "step " + kept.step + ", " + age(kept.age_s) + " old"));
+  item.dataset.rank = rank.rank;
+  return item;
+}
+
 function epochs(world, now) {
   const views = world.epochs;
   if (!views.length) return [];
@@ -231,6 +240,9 @@ function showWorld(world, now) {
   at(".far tbody").replaceChildren(...far.slice(0, kListed).map(farRow));
   const farMore = (world.far_links_left_out ?? 0) + Math.max(0, far.length - kListed);
   at(".far-more").textContent = farMore ? farMore + " more far links, cut longer ago or never" : "";
+  const exposed = world.ranks.filter((rank) => rank.state_kept?.unprotected);
+  at(".unprotected").hidden = !exposed.length;
+  at(".unprotected ul").replaceChildren(...exposed.slice(0, kListed).map(exposedItem));
   const slow = world.stragglers.map((one) => make("li", "rank " + one.rank + " on " + one.host +
       ": the others wait for it " + percent(one.waited_for) + " of their time (" + one.waiters +
       (one.waiters === 1 ? " rank" : " ranks") + " more than 5%)"));

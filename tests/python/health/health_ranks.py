@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import holdfast
+from holdfast import _layer_metrics
 from holdfast.comm.group import Group
 
 WAIT_S = 30.0
@@ -333,6 +334,9 @@ def work_until_stopped() -> None:
     """
     with holdfast.init() as group:
         announce(group)
+        if group.rank == 0 and (why := os.environ.get("UNPROTECTED")):
+            _layer_metrics.reach_state(False, 7, 12.0)
+            _layer_metrics.expose_state(why, 40.0)
         array = np.ones(50_000, np.float32)
         while True:
             if group.rank == group.size - 1:

@@ -50,6 +50,8 @@ def healthy() -> dict[str, str]:
             "holdfast_recovery_seconds_count" + rank(r): "0x160",
             "holdfast_build_info" + rank(r, ',version="0.1.0"'): "1x160",
         }
+        age = "holdfast_state_age_seconds" + rank(r, ',state="committed"')
+        series[age] = "5 35x159"
         for cause in ("died", "silent", "cut", "left"):
             series["holdfast_losses_total" + rank(r, f',cause="{cause}"')] = "0x160"
         for cause in ("PeerLost", "Timeout", "Aborted"):
@@ -169,6 +171,16 @@ FAULTS = {
             "holdfast_recovery_seconds_count" + rank(0): "0x60 1x100",
         },
         {"HoldfastRecoverySlow": 1},
+    ),
+    "a rank's keeper is gone": Fault(
+        {"holdfast_state_age_seconds" + rank(2, ',state="committed"'): "5x70 20+15x90"},
+        {"HoldfastStateAges": 1},
+    ),
+    "a snapshot takes long": Fault(
+        {"holdfast_state_age_seconds" + rank(2, ',state="committed"'): "5x100 20+15x30 5x30"}, {}
+    ),
+    "what is flushed is old": Fault(
+        {"holdfast_state_age_seconds" + rank(2, ',state="flushed"'): "9000x160"}, {}
     ),
     "one host was upgraded": Fault(
         {"holdfast_build_info" + rank(2, ',version="0.2.0"'): "1x160"},

@@ -25,7 +25,7 @@ from holdfast.ft.health.evidence import (
     metrics_of,
     record_of_json,
 )
-from holdfast.ft.health.finding import Culprit, Finding
+from holdfast.ft.health.finding import Culprit, Finding, Limits
 from holdfast.ft.health.trace import merge
 
 MS = 1_000_000
@@ -513,3 +513,28 @@ def test_text_of_pages_is_read_and_nonsense_refused() -> None:
     for bad in ("h", "h:x", "h:0", "ftp://h:80", "h:80/other"):
         with pytest.raises(ConfigError, match="host:port"):
             pages_of(bad)
+
+
+# ---- states --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seconds", "sick"), [(5, False), (29, False), (31, True)])
+def test_an_unprotected_state_is_a_sickness_when_it_has_lasted(seconds: int, sick: bool):
+    text = (
+        f'holdfast_state_unprotected_seconds{{why="the keeper of rank 2 was lost"}} {seconds}\n'
+        'holdfast_state_step{state="flushed"} 500\n'
+    )
+    seen = [
+        Subject("a:1", 1, "h", (Look(0, metrics_of(text)),)),
+        Subject("b:1", 2, "h", (Look(0),)),
+    ]
+    (finding,) = diagnose(Evidence(tuple(seen), True), Limits())
+    assert (finding.kind, finding.culprit, finding.sick) == ("unprotected", Culprit((1,)), sick)
+    assert "the keeper of rank 2 was lost" in finding.evidence[0]
+    assert "step 500 is flushed" in finding.evidence[1]
+
+
+def test_a_protected_state_is_no_finding():
+    text = 'holdfast_state_protected 1\nholdfast_state_age_seconds{state="committed"} 9000\n'
+    seen = Subject("a:1", 1, "h", (Look(0, metrics_of(text)),))
+    assert diagnose(Evidence((seen,), True), Limits()) == []

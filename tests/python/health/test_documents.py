@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from health_jobs import Job
 from health_ranks import page
@@ -14,6 +15,10 @@ from waiting import eventually
 
 from holdfast import _core
 from holdfast.cli import main
+from holdfast.ft.health.collect import look
+from holdfast.ft.health.diagnosis_state import find_unprotected
+from holdfast.ft.health.evidence import Evidence, Subject
+from holdfast.ft.health.finding import Culprit, Limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from reference import flight_record, status_json
@@ -35,6 +40,7 @@ def test_documents_have_the_fields_of_their_pages(tmp_path: Path) -> None:
         "HOLDFAST_TRUNK": "on",
         "HOLDFAST_TOPOLOGY": str(chart),
         "HOLDFAST_SECRET_FILE": str(secret),
+        "UNPROTECTED": "its keeper was lost",
     }
     with Job(tmp_path, "work_until_stopped", 3, **env) as job:
         job.heard()
@@ -44,7 +50,9 @@ def test_documents_have_the_fields_of_their_pages(tmp_path: Path) -> None:
                 <= {k for k, v in job.world().items() if v}
             )
         )
+        eventually(lambda: "state_kept" in job.world()["ranks"][0])
         before = job.status()
+        look_at_state(job, before["worlds"][0]["ranks"])
         eventually(lambda: "wait" in page(job.where[0], "/metrics")[1])
         compare_metrics(job)
         kill(job.ranks[1])
@@ -56,6 +64,20 @@ def test_documents_have_the_fields_of_their_pages(tmp_path: Path) -> None:
         assert not differences(status_json.FIELDS, [before, job.status(), own])
         assert not differences(flight_record.FIELDS, flights)
         job.stop(but=(1,))
+
+
+def look_at_state(job: Job, ranks: list[dict[str, Any]]) -> None:
+    """Rank 0 says that its state is unprotected: the page and the doctor say so, of no other."""
+    kept = ranks[0]["state_kept"]
+    assert (kept["step"], kept["unprotected"]) == (7, "its keeper was lost")
+    assert 12 <= kept["age_s"] < 60
+    assert 40 <= kept["unprotected_s"] < 90
+    assert not any("state_kept" in rank for rank in ranks[1:])
+    seen = tuple(Subject(w, r, looks=(look(w, False),)) for r, w in enumerate(job.where))
+    (finding,) = find_unprotected(Evidence(seen, True), Limits())
+    assert (finding.culprit, finding.sick) == (Culprit((0,)), True)
+    said = r"unprotected for 4\d\.\d s: its keeper was lost, step 7 is committed, 1\d\.\d s old"
+    assert re.search(said, ", ".join(finding.evidence)), finding
 
 
 def compare_metrics(job: Job) -> None:

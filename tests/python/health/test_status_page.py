@@ -44,11 +44,18 @@ def states(browser: Browser) -> list[str]:
 @chromium
 def test_a_killed_rank_turns_red_within_two_seconds(tmp_path: Path, browser: Browser) -> None:
     """At the default heartbeat; its picture is that of docs/operate/status-page.md."""
-    with Job(tmp_path, "work_until_stopped", 4, HOLDFAST_HOST_ID="node-a") as job:
+    env = {"HOLDFAST_HOST_ID": "node-a", "UNPROTECTED": "<i>no keeper</i>"}
+    with Job(tmp_path, "work_until_stopped", 4, **env) as job:
         browser.open(f"http://{job.pages}/")
         browser.until("document.querySelectorAll('.ranks tr.well').length === 4")
         assert states(browser) == ["well"] * 4
         assert browser.value("document.querySelector('.far').hidden")
+        browser.until("!document.querySelector('.unprotected').hidden")
+        (told,) = browser.value(
+            "[...document.querySelectorAll('.unprotected li')].map((item) => item.textContent)"
+        )
+        assert told.startswith("rank 0 on node-a: for 4")
+        assert ": <i>no keeper</i>; keepers have step 7, " in told
         # All wait for the last rank: its column is the darkest, and it is named.
         browser.until("document.querySelector('.stragglers').textContent.startsWith('rank 3 on')")
         heat = "(cell) => Number(cell.style.getPropertyValue('--heat'))"
