@@ -6,6 +6,7 @@ each stretch is synced and then dropped from the cache.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
@@ -78,7 +79,19 @@ def sync_folder(path: Path) -> None:
 
 def _write_all(descriptor: int, parts: Iterable[memoryview | bytes], direct: bool) -> int:
     """Collect parts in an aligned buffer and write whole blocks of it."""
-    with mmap.mmap(-1, _STRETCH) as buffer, memoryview(buffer) as room:
+    buffer = mmap.mmap(-1, _STRETCH)
+    try:
+        return _write_by(memoryview(buffer), descriptor, parts, direct)
+    finally:
+        # An error on its way out has slices of it: then it goes with them.
+        with contextlib.suppress(BufferError):
+            buffer.close()
+
+
+def _write_by(
+    room: memoryview, descriptor: int, parts: Iterable[memoryview | bytes], direct: bool
+) -> int:
+    with room:
         at, held, dirty = 0, 0, 0
         for part in parts:
             view = memoryview(part).cast("B")

@@ -79,6 +79,27 @@ def place(url: str) -> Place:
     return Remote(url, parsed.scheme)
 
 
+def absolute(url: str) -> str:
+    """Return a URL that names the same place in any folder, for a process that runs elsewhere.
+
+    Parameters
+    ----------
+    url : str
+        As `place` takes it; empty: nowhere.
+
+    Raises
+    ------
+    ConfigError
+        For a scheme that is unknown, or whose package is not installed.
+    """
+    if not url:
+        return url
+    where = place(url)
+    if isinstance(where, Local) and "://" not in url:
+        return str(where.path.absolute())
+    return url
+
+
 class Local(Place):
     """A folder of this host, or of a file system that it mounts.
 
@@ -113,7 +134,12 @@ class Local(Place):
                 inside.mkdir(parents=True, exist_ok=True)
                 direct.sync_folder(self.path)
             fresh = inside / f".{name}.{os.getpid()}"
-            size = direct.write(fresh, parts)
+            try:
+                size = direct.write(fresh, parts)
+            except OSError:
+                # What does not fit is not left in the way of what may.
+                fresh.unlink(missing_ok=True)
+                raise
             fresh.replace(inside / name)
             direct.sync_folder(inside)
         except OSError as error:

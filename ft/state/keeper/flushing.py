@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.ft.state.files import code, flush
+from holdfast.ft.state.files import code, flush, manifest
 from holdfast.ft.state.files.manifest import File, Manifest
 from holdfast.ft.state.files.saved import Saved
 from holdfast.ft.state.files.schemes import place
@@ -135,9 +135,10 @@ class Flushing:
         """Write this rank's part, and return what others are to know of it."""
         assert slot.part is not None
         self._id = slot.id
+        head = Head.from_bytes(slot.part.head)
         said: dict[str, Any] = {"id": list(slot.id), "phase": "written", "error": ""}
+        said["folder"] = manifest.folder_name(head.step, head.epoch)
         try:
-            head = Head.from_bytes(slot.part.head)
             tiles = [int(value) for value in slot.hashes]
             self._is_first = head.rank == 0
             files = [flush.write_body(self._place, head, slot.body, tiles)]
@@ -163,8 +164,11 @@ class Flushing:
     def _committed(self, written: list[Any]) -> dict[str, Any]:
         """Make the files of all ranks a state, and read this rank's; return why it is none."""
         said = {"id": list(self._id), "phase": "verified", "error": ""}
-        if errors := [str(one["error"]) for one in written if one["error"]]:
-            return {**said, "error": errors[0]}
+        for one in written:
+            if one["error"]:
+                # Others' parts of it would be in the way of later ones.
+                self._place.remove(one["folder"], manifest.NAME)
+                return {**said, "error": str(one["error"])}
         try:
             heads = [Head.from_bytes(base64.b64decode(one["head"])) for one in written]
             heads.sort(key=lambda head: head.rank)

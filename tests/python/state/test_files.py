@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import shutil
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from holdfast.ft.state.files import container, direct, flush, manifest
 from holdfast.ft.state.files.container import TILE
 from holdfast.ft.state.files.manifest import Manifest
 from holdfast.ft.state.files.saved import Saved, states
-from holdfast.ft.state.files.schemes import Local, Place, place
+from holdfast.ft.state.files.schemes import Local, Place, absolute, place
 from holdfast.ft.state.layout.boxes import Box
 from holdfast.ft.state.layout.dtypes import ITEM_BYTES
 from holdfast.ft.state.layout.entry import Entry
@@ -302,3 +303,24 @@ def test_the_safetensors_package_reads_every_dtype(tmp_path):
         with safe.safe_open(path, framework="np") as file:
             name = f"model/w@{rank * ROWS},0"
             assert file.get_tensor(name).tobytes() == bytes_[: ROWS * 12]
+
+
+def test_a_file_that_does_not_fit_is_said_and_not_left(tmp_path: Path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        with pytest.raises(SystemFailure, match=r"a/b: File too large; free space there"):
+            place(str(tmp_path)).write("a", "b", [bytes(9 << 20)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not [*(tmp_path / "a").iterdir()]
+
+
+def test_a_path_is_the_same_place_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert absolute("run7") == f"{tmp_path}/run7"
+    assert absolute("") == ""
+    assert absolute("file:///run7") == "file:///run7"
+    assert absolute("memory://run7") == "memory://run7"
+    with pytest.raises(ConfigError, match=r"s4:// is unknown; accepted: file:// and"):
+        absolute("s4://run7")
