@@ -58,6 +58,17 @@ class Packed:
         """Return the names of tensors that were written since, which the keeper may have torn."""
         return sorted({name for name, tensor, version in self.read if tensor._version != version})
 
+    def problem(self) -> str:
+        """Say which tensors were written since; empty: none."""
+        moved = self.moved()
+        if not moved:
+            return ""
+        return (
+            f"tensor {moved[0]!r} was written between take() and the optimizer's step, "
+            f"{len(moved)} in all; leave parameters alone until then, or put what forward "
+            "changes into buffers"
+        )
+
 
 def pack(capture: Capture, objects_at: int, reads: bool) -> Packed:
     """Copy what the keeper does not read.

@@ -18,7 +18,7 @@ from holdfast import _core, _job
 from holdfast.errors import HoldfastError
 from holdfast.ft.state import together
 from holdfast.ft.state.keeper.address import Address
-from holdfast.ft.state.keeper.link import KeeperLink
+from holdfast.ft.state.keeper.link import KeeperLink, Search
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.members import Members
 
@@ -45,7 +45,9 @@ class Meeting:
     def __init__(
         self, job: str, who: Members, code: tuple[int, int] | None, keep_for: float
     ) -> None:
-        self._job, self._who, self._code, self._keep_for = job, who, code, keep_for
+        self._job, self._who, self._wanted = job, who, code
+        address = Address(job, _job.host_name(), who.seat)
+        self._search = Search(address, who.store, keep_for)
         self.life = 0
         """The epoch of what is taken from now on."""
         self.ranks, self.parity = [who.rank], 0
@@ -54,21 +56,26 @@ class Meeting:
         self._guests: list[KeeperLink] = []
         self._first = who.size  # of this trainer's guests, among the keepers
 
-    def find(self) -> tuple[KeeperLink, bool]:
+    @property
+    def code(self) -> tuple[int, int]:
+        """Parts of data and of parity of this rank's code group."""
+        return len(self.ranks) - self.parity, self.parity
+
+    def find(self) -> tuple[KeeperLink, Message]:
         """Find this rank's keeper and, where ranks are gone, theirs; collective.
 
         Returns
         -------
-        tuple of KeeperLink and bool
-            And whether it may read this process's memory.
+        tuple of KeeperLink and Message
+            And its welcome.
         """
-        link, reads, welcome = self._own()
+        link, welcome = self._search.find()
         try:
             self._find_others(welcome)
         except BaseException:
             link.close()
             raise
-        return link, reads
+        return link, welcome
 
     def _find_others(self, welcome: Message) -> None:
         who = self._who
@@ -87,11 +94,10 @@ class Meeting:
         self._first = who.size + sum(counts[: who.rank])
         self._total = who.size + sum(counts)
 
-    def another(self) -> tuple[KeeperLink, bool]:
-        """Find another keeper, in the place of one that was lost; meet with `late`."""
-        link, reads, _ = self._own()
+    def another(self, within_s: float) -> tuple[KeeperLink, Message]:
+        """Find another keeper, in the place of one that was lost; come in with `meet_late`."""
         self._total = self._who.size
-        return link, reads
+        return self._search.find(within_s)
 
     def meet(self, link: KeeperLink, stored: bool) -> Message:
         """Have all keepers meet, and return what they have; collective.
@@ -133,17 +139,11 @@ class Meeting:
             guest.close()
         self._guests = []
 
-    def _own(self) -> tuple[KeeperLink, bool, Message]:
-        who = self._who
-        address = Address(self._job, _job.host_name(), who.seat)
-        link, welcome = KeeperLink.find(address, who.store(), self._keep_for)
-        return link, bool(welcome.fields["reads"]), welcome
-
     def _find_group(self, domains: list[str]) -> None:
         rank = self._who.rank
-        if self._code is None:
+        if self._wanted is None:
             return
-        groups, said = _core.code_groups(domains, *self._code)
+        groups, said = _core.code_groups(domains, *self._wanted)
         if said and rank == 0:
             warnings.warn(said, RuntimeWarning, stacklevel=6)
         self.ranks, self.parity = next(one for one in groups if rank in one[0])

@@ -8,7 +8,6 @@ at the same step boundary, and it counts when all of their keepers have their pa
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -18,9 +17,10 @@ import torch
 
 from holdfast import _job
 from holdfast.compress.options import require
-from holdfast.errors import HoldfastError, ProtocolError, SystemFailure, Timeout
+from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFailure, Timeout
 from holdfast.ft.state import together
 from holdfast.ft.state.bring_back import bring_back, bring_back_stored
+from holdfast.ft.state.files.schemes import absolute
 from holdfast.ft.state.inbox import Packed, message_of, optimizers, pack
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.wire import Message
@@ -30,11 +30,12 @@ from holdfast.ft.state.layout.local import Replica, kinds_of, replicas_of
 from holdfast.ft.state.meeting import Meeting
 from holdfast.ft.state.members import members
 from holdfast.ft.state.offering import offer
-from holdfast.ft.state.stored import newest_stored
+from holdfast.ft.state.room import Reserved, refuse_too_much, to_come, with_slack
+from holdfast.ft.state.standing import Standing
+from holdfast.ft.state.stored import newest_stored, no_state, older_state
 
-# Of a message that a keeper answers at once.
-_ANSWER_S = 60.0
-_ROOM = 1 << 20
+# Of a restore, as the choice of a snapshot names them, and as people do.
+_SOURCES = {"live": "replica", "decode": "decoded"}
 
 
 class Snapshots:
@@ -88,29 +89,39 @@ class Snapshots:
         require(patience > 0, "patience", patience, "seconds above 0")
         require(keep_for > 0, "keep_for", keep_for, "seconds above 0")
         self._state, self._every, self._code = state, every, code
-        self._flush, self._flush_every = flush, flush_every
+        self._flush, self._flush_every = absolute(flush), flush_every
         self._patience, self._keep_for = patience, keep_for
         self._job = job or _job.job_name()
         self._link: KeeperLink | None = None
         self._reads = False
         self._is_late = False
-        self._capacity = 0
+        self._reserved = Reserved(self._flush, flush_every)
         self._capture: Capture | None = None  # of the latest snapshot
         self._has_taken = False
         self._replicas: dict[str, Replica] | None = None
         self._packed: Packed | None = None  # until the keeper has read it
         self._taken: int | None = None  # until it is known what became of it
         self._is_between = False  # no optimizer has done a step since
+        self._owed: int | None = None  # given up, and still not known
         self._hooks: list[Any] = []
+        self._standing = Standing("nothing has been taken yet")
         self.step = 0
         """The step that the state is of: that of the snapshot that was brought back, or 0."""
-        self.committed = -1
+
+    @property
+    def committed(self) -> int:
         """Newest step that all ranks' keepers have; -1: there is none."""
-        self.unprotected = "nothing has been taken yet"
+        return self._standing.committed
+
+    @property
+    def unprotected(self) -> str:
         """Why a loss would cost more than the newest step; empty: it would not."""
-        self.waited_s = 0.0
-        """Seconds that training has waited for the keeper in all, in `take` and before optimisers'
-        steps."""
+        return self._standing.unprotected
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that training has waited for its keeper, in all."""
+        return self._standing.waited_s
 
     # ---- begin and end ---------------------------------------------------------------------------
 
@@ -139,6 +150,7 @@ class Snapshots:
         for hook in self._hooks:
             hook.remove()
         link, self._link = self._link, None
+        self._standing.end()
         if link is None:
             return
         ends = self._meeting.leave if error is not None else self._meeting.release
@@ -184,38 +196,30 @@ class Snapshots:
     def _begin(self) -> None:
         who = self._members
         self._let_go()
-        link, self._reads = self._meeting.find()
-        self._link, self._capacity = link, 0
+        link, welcome = self._meeting.find()
+        self._link = link
+        self._reserved.none()
+        self._reads = bool(welcome.fields["reads"])
+        self._standing.begin(welcome.fields["counts"])
         self._meet_states()
         stored, refused = newest_stored(self._flush, self._job, who)
         with contextlib.suppress(SystemFailure, ProtocolError):  # it is gone: all hear of it
-            self._reserve(self._expected_bytes())
+            self._reserve_first(int(welcome.fields["capacity"]))
         met = self._meeting.meet(link, bool(stored))
         error = met.fields.get("error", "")
         if not stored and (error or (refused and met.fields["step"] < 0)):
-            flushed = (
-                f"of what was flushed {'; '.join(refused)}" if refused else "nothing was flushed"
-            )
-            raise SystemFailure(
-                f"the state of job {self._job!r} is lost: {error or 'keepers have nothing'}; "
-                f"{flushed} (flush=); to begin anew end its keepers: holdfast state stop"
-                + (", and give another folder" if refused else "")
-            )
+            raise SystemFailure(no_state(self._job, error, refused))
         if met.fields["step"] >= 0:
             self.step = bring_back(met, link, self._state, who)
-            self.committed, self.unprotected = self.step, ""
+            source = str(met.fields["source"])
+            self._standing.restored(self.step, _SOURCES.get(source, "keeper"))
         elif stored:
             self.step = bring_back_stored(stored, self._state, who)
+            self._standing.restored(self.step, "storage")
             if who.rank == 0:
-                warnings.warn(self._gone_back(met, error, refused), RuntimeWarning, stacklevel=4)
+                text = older_state(self._flush, self.step, met, refused)
+                warnings.warn(text, RuntimeWarning, stacklevel=4)
         self._meeting.settle(self._link)
-
-    def _gone_back(self, met: Message, error: str, refused: list[str]) -> str:
-        """Say that the state is an older one, of files."""
-        lost = int(met.fields.get("reached", 0)) - self.step
-        steps = f"{lost} steps are lost" if lost > 0 else "keepers know of no later step"
-        why = "; ".join([error or "keepers have nothing", *refused])
-        return f"the state is that of step {self.step}, from {self._flush}: {steps}; {why}"
 
     def _let_go(self) -> None:
         """Leave the keepers, or this process's next try would find a trainer there."""
@@ -230,31 +234,12 @@ class Snapshots:
         self._replicas = replicas_of(told, self._members.rank)
         self._capture = None
 
-    def _expected_bytes(self) -> int:
-        """Return what a snapshot will have, with what optimisers have not made yet."""
-        to_come = 0
-        for optimizer in optimizers(self._state):
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if parameter not in optimizer.state:
-                        local = getattr(parameter, "_local_tensor", parameter)
-                        to_come += _SLOTS.get(type(optimizer).__name__, 2) * local.nbytes
-        return self._captured().body_bytes + to_come
-
-    def _reserve(self, nbytes: int) -> None:
+    def _reserve_first(self, there: int) -> None:
+        """Reserve what a snapshot will have, with what optimisers have not made yet; collective."""
         assert self._link is not None
-        if nbytes <= self._capacity:
-            return
-        # The rest, which is pickled, grows a little now and then.
-        ranks, parity = self._meeting.ranks, self._meeting.parity
-        fields = {
-            "data": len(ranks) - parity,
-            "parity": parity,
-            "flush": self._flush,
-            "flush_every": self._flush_every,
-        }
-        self._link.send(Message("reserve", {**fields, "nbytes": nbytes + nbytes // 16 + _ROOM}))
-        self._capacity = int(self._link.wait("reserved", _ANSWER_S).fields["capacity"])
+        nbytes, code = self._captured().body_bytes + to_come(self._state), self._meeting.code
+        refuse_too_much(self._members, with_slack(nbytes), there, code, self._flush_every)
+        self._reserved.make(self._link, code, nbytes)
 
     # ---- a snapshot ------------------------------------------------------------------------------
 
@@ -277,40 +262,33 @@ class Snapshots:
         """
         self.fence()
         self._settle()
-        begun = time.monotonic()
-        try:
-            if not self._has_taken:
-                # By now optimisers have made their state.
-                self._meet_states()
-                self._has_taken = True
-            self._send(step)
-        except (SystemFailure, Timeout) as error:
-            self._lose(str(error))
-        finally:
-            self.waited_s += time.monotonic() - begun
+        with self._standing.waiting():
+            try:
+                if not self._has_taken:
+                    # By now optimisers have made their state.
+                    self._meet_states()
+                    self._has_taken = True
+                self._send(step)
+            except (SystemFailure, Timeout) as error:
+                self._standing.lose(str(error))
 
     def fence(self) -> None:
         """Wait until the keeper has read the state; optimisers' steps do it by themselves."""
         packed, self._packed = self._packed, None
         if packed is None or self._link is None:
             return
-        begun = time.monotonic()
-        error = ""
-        try:
-            if self._link.poll("captured", self._taken) is None:
-                self._link.send(Message("hurry"))
-                self._link.wait("captured", self._patience, self._taken)
-            if moved := packed.moved():
-                error = (
-                    f"tensor {moved[0]!r} was written between take() and the optimizer's step, "
-                    f"{len(moved)} in all; leave parameters alone until then, or put what forward "
-                    "changes into buffers"
-                )
-        except HoldfastError as failure:
-            error = str(failure)
-        with contextlib.suppress(HoldfastError):
-            self._link.send(Message("fenced", {"step": self._taken, "error": error}))
-        self.waited_s += time.monotonic() - begun
+        with self._standing.waiting():
+            error = ""
+            try:
+                if self._link.poll("captured", self._taken) is None:
+                    self._link.send(Message("hurry"))
+                    self._link.wait("captured", self._patience, self._taken)
+                error = packed.problem()
+            except HoldfastError as failure:
+                error = str(failure)
+                self._owed = self._taken
+            with contextlib.suppress(HoldfastError):
+                self._link.send(Message("fenced", {"step": self._taken, "error": error}))
 
     def _before_step(self) -> None:
         self.fence()
@@ -336,15 +314,20 @@ class Snapshots:
         return self._capture
 
     def _send(self, step: int) -> None:
+        if self._stands_still():
+            self._standing.lose(f"this rank's keeper stands still since step {self._owed}")
+            return
         capture = self._captured()
         if self._link is None or self._link.is_gone:
             self._find_another(capture.body_bytes)
         assert self._link is not None
         if self._is_late and self._link.poll("met") is None:
-            self._lose("this rank's keeper was lost, and the next one is not in yet")
+            if self._link.poll("failed") is not None:
+                self._meeting.meet_late(self._link)
+            self._standing.lose("this rank's keeper was lost, and the next one is not in yet")
             return
         self._is_late = False
-        self._reserve(capture.body_bytes)
+        self._reserved.make(self._link, self._meeting.code, capture.body_bytes)
         head = capture.head(self._job, step, self._meeting.life)
         packed = pack(capture, head.objects[0], self._reads and bool(self._hooks))
         try:
@@ -353,49 +336,66 @@ class Snapshots:
             if packed.inbox is not None:
                 packed.inbox.close()
         self._taken, self._packed, self._is_between = step, packed, True
+        self._standing.taken(step)
 
     def _settle(self) -> None:
         """Learn what became of the latest snapshot."""
         step, self._taken = self._taken, None
         if step is None or self._link is None:
             return
-        begun = time.monotonic()
-        try:
-            told = self._link.poll("committed", step)
-            if told is None:
-                self._link.send(Message("hurry"))
-                told = self._link.wait("committed", self._patience, step)
-        except HoldfastError as error:
-            self._lose(str(error))
-        else:
-            if told.fields["committed"]:
-                self.committed, self.unprotected = step, ""
-                self._meeting.release()
-            else:
-                self._lose(str(told.fields["why"]))
-        finally:
-            self.waited_s += time.monotonic() - begun
+        with self._standing.waiting():
+            try:
+                told = self._link.poll("committed", step)
+                if told is None:
+                    self._link.send(Message("hurry"))
+                    # Whoever has waited for its reading in vain waits no more.
+                    patience = 0.0 if self._owed == step else self._patience
+                    told = self._link.wait("committed", patience, step)
+            except HoldfastError as error:
+                self._owed = step
+                self._standing.lose(str(error))
+                return
+        self._hear(step, told)
 
-    def _lose(self, why: str) -> None:
-        """Go on without protection, and say so, once for each reason."""
-        if why != self.unprotected:
-            have = "nothing" if self.committed < 0 else f"step {self.committed}"
-            warnings.warn(
-                f"the state is unprotected: {why}; keepers have {have}",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        self.unprotected = why
+    def _hear(self, step: int, told: Message) -> None:
+        """Take note of what became of a snapshot."""
+        assert self._link is not None
+        self._owed = None
+        if told.fields["committed"]:
+            self._standing.commit(step, told.fields["counts"])
+            self._meeting.release()
+            return
+        self._standing.lose(str(told.fields["why"]), told.fields["counts"])
+        if told.fields["out"]:
+            # Its keeper stood still for so long that the others have gone on without it.
+            self._is_late = True
+            self._meeting.meet_late(self._link)
+
+    def _stands_still(self) -> bool:
+        """Whether the keeper has not yet said what became of a snapshot that was given up."""
+        step = self._owed
+        if step is None or self._link is None or self._link.is_gone:
+            self._owed = None
+            return False
+        told = self._link.poll("committed", step)
+        if told is None:
+            return True
+        self._link.poll("captured", step)
+        self._hear(step, told)
+        return False
 
     def _find_another(self, nbytes: int) -> None:
         """Have a keeper again, after this rank's was lost; it comes in at the others' next ones."""
         if self._link is not None:
             self._link.close()
-        self._link, self._reads = self._meeting.another()
-        self._capacity, self._is_late = 0, True
-        self._reserve(nbytes)
+            self._link = None
+        try:
+            self._link, welcome = self._meeting.another(self._patience)
+            self._is_late = True
+            self._reserved.none()
+            self._reads = bool(welcome.fields["reads"])
+            self._standing.begin(welcome.fields["counts"])
+            self._reserved.make(self._link, self._meeting.code, nbytes)
+        except ConfigError as error:
+            raise SystemFailure(str(error)) from None
         self._meeting.meet_late(self._link)
-
-
-# State that torch's optimisers make beside each parameter, in tensors of its size.
-_SLOTS = {"SGD": 1, "Adagrad": 1, "Adam": 2, "AdamW": 2}

@@ -7,7 +7,7 @@ rounds of bounded size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import xxhash
@@ -18,6 +18,7 @@ from holdfast.ft.state.files.code import Key
 from holdfast.ft.state.files.manifest import File, Manifest, of_folder, parity_name
 from holdfast.ft.state.files.saved import Saved, states
 from holdfast.ft.state.files.schemes import Place, place
+from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.plan import Reading
 from holdfast.ft.state.members import Members
 from holdfast.ft.state.places import TILE
@@ -279,3 +280,21 @@ def _manifests(where: Place, job: str) -> dict[str, bytes]:
         }
     except (HoldfastError, OSError):
         return {}
+
+
+def no_state(job: str, error: str, refused: Sequence[str]) -> str:
+    """Return the error of a job whose state nobody has: why keepers have none, and files."""
+    flushed = f"of what was flushed {'; '.join(refused)}" if refused else "nothing was flushed"
+    folder = ", and give another folder" if refused else ""
+    return (
+        f"the state of job {job!r} is lost: {error or 'keepers have nothing'}; {flushed} (flush=); "
+        f"to begin anew end its keepers: holdfast state stop{folder}"
+    )
+
+
+def older_state(url: str, step: int, met: Message, refused: Sequence[str]) -> str:
+    """Return the warning of a state that is an older one, of files."""
+    lost = int(met.fields.get("reached", 0)) - step
+    steps = f"{lost} steps are lost" if lost > 0 else "keepers know of no later step"
+    why = "; ".join([met.fields.get("error", "") or "keepers have nothing", *refused])
+    return f"the state is that of step {step}, from {url}: {steps}; {why}"

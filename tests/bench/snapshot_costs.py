@@ -50,14 +50,14 @@ def processor_seconds(process: int) -> float:
 
 
 def sent_bytes(rank: int) -> int:
-    """What a rank's keeper has sent for the code."""
+    """What a rank's keeper has sent to others."""
     connection = Address(_job.job_name(), _job.host_name(), rank).connect(30.0)
     assert connection is not None
     with connection:
         wire.send(connection, wire.Message("status"))
         found = wire.receive(connection)
     assert found is not None
-    return int(found.fields["sent_bytes"])
+    return int(found.fields["counts"]["sent"])
 
 
 def step(

@@ -154,7 +154,7 @@ class Keeper:
             "epoch": self._making.machine.standing()["epoch"],
             "ranks": max((len(one.parts) for one in self.slots.all if one.is_whole), default=0),
             "exposed": self._making.exposed,
-            "sent_bytes": 0 if (ops := self._ops) is None else ops.sent_bytes,
+            "counts": self._making.counts.told(),
             "snapshots": [one.told() for one in self.slots.all if one.part is not None],
         }
 
@@ -266,10 +266,13 @@ class Keeper:
         step = -1 if choice["fresh"] else int(choice["id"][1])
         heads = ops.heads()
         lost, reason = choice.get("steps_lost", 0), choice.get("reason", "")
+        kinds = {one["rank"]: one["kind"] for one in choice["sources"]}
+        self._making.count(ops)
         fields = {
             "reached": choice["reached"],
             "step": step,
             "heads": {str(r): len(head) for r, head in heads.items()},
+            "source": kinds.get(message.number("rank"), ""),
         }
         self.tell(
             Message("met", {**fields, "lost": lost, "reason": reason}, b"".join(heads.values()))

@@ -1,7 +1,8 @@
 """A trainer's end of the connection to its keeper: finds it, or starts it, and speaks to it.
 
 A thread takes what the keeper says, so that the keeper can ask the trainer's store while the
-trainer computes. No message waits without a limit.
+trainer computes, and another one sends: who trains never waits for a keeper that reads nothing. No
+message waits without a limit.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import queue
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from holdfast import errors
@@ -29,6 +33,8 @@ _PR_SET_PTRACER = 0x59616D61  # linux/prctl.h; of Yama
 _START_S = 30.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.1
 _SEND_S = _ANSWER_S = 30.0
+# For what was sent to get there, when the connection is closed.
+_LAST_S = 5.0
 # The end of a process is known so soon.
 _MISSED_S = 10.0
 
@@ -63,16 +69,20 @@ class KeeperLink:
     def __init__(self, connection: socket.socket, store: Any = None) -> None:
         self._connection = connection
         self._store = store
-        self._sending = threading.Lock()  # guards sends
+        self._outgoing: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._lock = threading.Condition()  # guards what is below
         self._told: deque[Message] = deque()
         self._is_gone = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer.start()
 
     @classmethod
-    def find(cls, address: Address, store: Any, keep_for_s: float) -> tuple[KeeperLink, Message]:
-        """Call the rank's keeper, which is started where there is none.
+    def find(
+        cls, address: Address, store: Any, keep_for_s: float, within_s: float = _START_S
+    ) -> tuple[KeeperLink, Message]:
+        """Call the rank's keeper, which is started where there is none, within so many seconds.
 
         Returns
         -------
@@ -90,19 +100,19 @@ class KeeperLink:
         """
         begun, pause = time.monotonic(), _FIRST_PAUSE_S
         started_at, waiting, refused = -_START_S, threading.Event(), ""
-        while (waited := time.monotonic() - begun) < _START_S:
+        while (waited := time.monotonic() - begun) < within_s:
             connection = address.connect(_SEND_S)
             if connection is not None:
                 connection.settimeout(None)
                 link = cls(connection, store)
                 try:
-                    return link, link.hello(_ANSWER_S)
+                    return link, link.hello(min(_ANSWER_S, max(within_s - waited, pause)))
                 except ConfigError:
                     # A trainer that was killed a moment ago may not have been missed yet.
                     link.close()
                     if waited > _MISSED_S:
                         raise
-                except (ProtocolError, SystemFailure) as error:
+                except (ProtocolError, SystemFailure, Timeout) as error:
                     # So may the keeper that this was.
                     link.close()
                     refused = str(error)
@@ -113,7 +123,7 @@ class KeeperLink:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         raise SystemFailure(
             f"the keeper of job {address.job!r}, rank {address.rank}, has not come within "
-            f"{_START_S:g} s {refused}; see what `python -m holdfast._keeper` says"
+            f"{within_s:g} s {refused}; see what `python -m holdfast._keeper` says"
         )
 
     def hello(self, timeout_s: float) -> Message:
@@ -144,9 +154,20 @@ class KeeperLink:
         return self._is_gone
 
     def send(self, message: Message) -> None:
-        """Send a message."""
-        with self._sending:
-            wire.send(self._connection, message)
+        """Send a message, without waiting; whoever waits for an answer hears that it is gone."""
+        own = tuple(os.dup(number) for number in message.descriptors)
+        self._outgoing.put(replace(message, descriptors=own))
+
+    def _write(self) -> None:
+        while (message := self._outgoing.get()) is not None:
+            try:
+                wire.send(self._connection, message)
+            except (HoldfastError, OSError):
+                # The reader notices, and tells.
+                with contextlib.suppress(OSError):
+                    self._connection.shutdown(socket.SHUT_RDWR)
+            finally:
+                wire.close_all(message.descriptors)
 
     def wait(self, kind: str, timeout_s: float, step: int | None = None) -> Message:
         """Wait for a message of a kind, and of a step where one is given; others stay.
@@ -187,9 +208,12 @@ class KeeperLink:
 
     def close(self) -> None:
         """Go; the keeper stays."""
+        self._outgoing.put(None)
+        self._writer.join(_LAST_S)
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._reader.join(_SEND_S)
+        self._writer.join(_LAST_S)
         self._connection.close()
 
     def _find(self, kind: str, step: int | None) -> Message | None:
@@ -213,6 +237,33 @@ class KeeperLink:
         with self._lock:
             self._is_gone = True
             self._lock.notify_all()
+
+
+class Search:
+    """Looks for a rank's keeper: again and again, but not all the time.
+
+    Parameters
+    ----------
+    address : Address
+        The keeper's.
+    store : callable
+        Returns one as `KeeperLink` takes it, for each.
+    keep_for_s : float
+        For which a keeper without a trainer stays.
+    """
+
+    def __init__(self, address: Address, store: Callable[[], Any], keep_for_s: float) -> None:
+        self._address, self._store, self._keep_for_s = address, store, keep_for_s
+        self._rests_until = 0.0
+
+    def find(self, within_s: float = _START_S) -> tuple[KeeperLink, Message]:
+        """As `KeeperLink.find`; SystemFailure at once for ten times as long as it was in vain."""
+        if time.monotonic() < self._rests_until:
+            raise SystemFailure("this rank's keeper was lost, and no other one could be started")
+        self._rests_until = time.monotonic() + 11 * within_s
+        found = KeeperLink.find(self._address, self._store(), self._keep_for_s, within_s)
+        self._rests_until = 0.0
+        return found
 
 
 def _error(message: Message) -> HoldfastError:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from holdfast import _core
-from holdfast.errors import HoldfastError, ProtocolError, SystemFailure
+from holdfast.errors import HoldfastError, NotMember, ProtocolError, SystemFailure
 from holdfast.ft.state.keeper import wire
+from holdfast.ft.state.keeper.counts import Counts
 from holdfast.ft.state.keeper.flushing import Flushing
 from holdfast.ft.state.keeper.intake import take_in
 from holdfast.ft.state.keeper.ops import Ops
@@ -40,6 +41,7 @@ class Making:
     ) -> None:
         self.slots, self._tell, self._verdict = slots, tell, verdict
         self.machine = _core.Generations(slots=SLOTS)
+        self.counts = Counts()
         self.flushing: Flushing | None = None
         self.is_grouped = True
         self.passed = -1
@@ -125,13 +127,15 @@ class Making:
             Of the keepers; None: they have not met.
         """
         step = message.number("step")
-        self._ended = None
+        self._ended, is_out = None, False
         try:
             if ops is None:
                 raise ProtocolError("take, before the keepers have met")
             if not self.is_grouped:
                 yield from self.regroup(ops)
             for id, why in self.flushing.ended() if self.flushing else ():
+                nbytes = next((len(one.body) for one in self.slots.all if one.id == id), 0)
+                self.counts.flush_ended(id[1], nbytes, why)
                 self._learn(self.machine.flush_ended(id, why, _now()))
             layout = int(message.text("layout")[:16] or "0", 16)
             is_late = step <= self.passed
@@ -141,14 +145,24 @@ class Making:
         except HoldfastError as error:
             # An op of the group that failed: whoever goes on meets anew.
             self._learn(self.machine.keepers_lost([], _now()))
-            self._ended = (False, str(error))
+            self._ended, is_out = (False, str(error)), isinstance(error, NotMember)
         finally:
             wire.close_all(message.descriptors)
         committed, why = self._ended or (False, self.exposed)
         if self._read != step:
             # Nobody reads the trainer's tensors: it need not wait.
             self._tell(Message("captured", {"step": step, "error": why}))
-        self._tell(Message("committed", {"step": step, "committed": committed, "why": why}))
+        if ops is not None:
+            self.count(ops)
+        told = {"step": step, "committed": committed, "why": why, "counts": self.counts.told()}
+        # The others have gone on without this keeper: it comes in again when its trainer says so.
+        self._tell(Message("committed", {**told, "out": is_out}))
+
+    def count(self, ops: Ops) -> None:
+        """Count what ops have sent, and found damaged."""
+        self.counts.sent += ops.take_sent()
+        self.counts.damaged += ops.damaged
+        ops.damaged = 0
 
     def regroup(self, ops: Ops) -> Iterator[None]:
         """After a keeper was lost: go on with the one that has come in its place."""
@@ -211,6 +225,7 @@ class Making:
                 if 0 <= action["slot"] < len(self.slots.all):
                     self.slots.all[action["slot"]].drop()
             elif action["do"] == "flush" and self.flushing is not None:
+                self.counts.flush_begun()
                 self.flushing.begin(self.slots.all[action["slot"]])
             elif action["do"] in ("exposed", "protected"):
                 self.exposed = action["reason"]
@@ -222,6 +237,7 @@ class Making:
         try:
             yield from take_in(message, slot)
             self._read = step
+            self.counts.captured += len(slot.body)
             self._tell(Message("captured", {"step": step}))
             why = self._verdict(step)
             # Replicas have the tensors as well, and what only this one had is copied.

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import mmap
 import os
+import socket
 from pathlib import Path
 
 from holdfast.errors import ConfigError, SystemFailure
@@ -127,12 +128,52 @@ def _of_machine() -> int:
     return 1 << 62
 
 
-def _of_control_group() -> int | None:
+def shared_by() -> str:
+    """Return what is the same for processes that take from the same memory."""
     try:
-        place = Path("/proc/self/cgroup").read_text().strip().splitlines()[-1].split(":")[2]
-        folder = Path("/sys/fs/cgroup") / place.lstrip("/")
-        limit = (folder / "memory.max").read_text().strip()
-        used = int((folder / "memory.current").read_text())
-        return None if limit == "max" else max(0, int(limit) - used)
-    except (OSError, ValueError, IndexError):
-        return None  # no control group of version 2
+        kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = str(Path("/proc/self/ns/cgroup").readlink())
+        return f"{kernel} {namespace} {_GROUPS.read_text()}"
+    except OSError:
+        return socket.gethostname()
+
+
+_GROUPS, _MOUNTS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+
+def _of_control_group(groups: Path = _GROUPS, mounts: Path = _MOUNTS) -> int | None:
+    """Return what the control group leaves, and those that it is in; None: they set no limit."""
+    found = []
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        # Of version 2 all controllers are in one tree; of version 1 memory has its own.
+        names = ("memory.max", "memory.current") if not controllers else _OF_VERSION_1
+        folder = mounts / controllers
+        parts = [part for part in path.split("/") if part]
+        for count in range(len(parts) + 1):
+            found.append(_left(folder.joinpath(*parts[:count]), *names))
+    return min((value for value in found if value is not None), default=None)
+
+
+_OF_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+
+
+def _left(folder: Path, limit_name: str, used_name: str) -> int | None:
+    try:
+        limit = (folder / limit_name).read_text().strip()
+        if not limit.isdigit():
+            return None  # "max"
+        used = int((folder / used_name).read_text())
+        # What is cached of files goes when memory is wanted; memfds are not among it.
+        rows = (folder / "memory.stat").read_text().splitlines()
+        stat = dict(row.split(" ", 1) for row in rows if " " in row)
+        cached = sum(int(stat.get(name, 0)) for name in ("inactive_file", "active_file"))
+        return max(0, int(limit) - max(0, used - cached))
+    except (OSError, ValueError):
+        return None  # there is no such group, or not for memory

@@ -59,6 +59,10 @@ class Ops:
         self._guards: Peers | None = None
         self._coding: Coding | None = None
         self._worn: list[int] = []  # ranks whose parity of the chosen snapshot is damaged
+        self._sent_before = 0  # by codings of earlier epochs
+        self._counted = 0
+        self.damaged = 0
+        """Tiles that had other bytes than were captured, in all."""
 
     @property
     def seat(self) -> Seat:
@@ -70,6 +74,12 @@ class Ops:
         """Whether some of these keepers have no trainer of their own: none of them takes any."""
         return self.peers.size > self.trainers
 
+    def take_sent(self) -> int:
+        """Return the bytes for other keepers since the last call."""
+        sent = self.peers.sent + self._sent_before + self.sent_bytes
+        grown, self._counted = sent - self._counted, sent
+        return grown
+
     def renew_guards(self, epoch: int) -> None:
         """Meet the others of the code group, anew in each epoch; collective among them."""
         if not self._parity:
@@ -78,6 +88,8 @@ class Ops:
             # One of them is lost, and confirms nothing.
             with contextlib.suppress(HoldfastError):
                 self._guards.group.close(0.0)
+            self._sent_before += self.sent_bytes
+            self._coding = None
         name = f"{epoch}/{'-'.join(map(str, self._ranks))}"
         group = self._meet(name, self._ranks.index(self.peers.rank), len(self._ranks))
         self._guards = Peers(group)
@@ -162,6 +174,7 @@ class Ops:
         )
         slot.has_parity(self._parity, hashes_of(new.rows, kept, old.row_hashes if old else None))
         if wrong := slot.damaged():
+            self.damaged += len(wrong)
             # In memory, since they were captured: what was made of them is wrong as well.
             raise ProtocolError(f"{len(wrong)} tiles have changed while their parity was made")
 
@@ -183,6 +196,8 @@ class Ops:
             seat, parity = slot.seat, slot.seat.parity
             has_rows = len(slot.row_hashes) > 0 or parity == 0
             tiles = slice_tiles(slot.largest, len(seat.group) - parity) if parity else 0
+            damaged, damaged_rows = slot.damaged(), slot.damaged_rows()
+            self.damaged += len(damaged) + len(damaged_rows)
             found.append(
                 {
                     "holder": self.peers.rank,
@@ -196,9 +211,9 @@ class Ops:
                     "parts": slot.parts,
                     "has_body": True,
                     "hashes": digest_of(slot.hashes),
-                    "damaged": slot.damaged(),
+                    "damaged": damaged,
                     "rows": [has_rows] * parity,
-                    "damaged_rows": slot.damaged_rows(),
+                    "damaged_rows": damaged_rows,
                 }
             )
         return found

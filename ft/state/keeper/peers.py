@@ -50,6 +50,8 @@ class Peers:
     def __init__(self, group: Group) -> None:
         self.group = group
         self.rank, self.size = group.rank, group.size
+        self.sent = 0
+        """Bytes of bodies for others."""
 
     def tell(self, mine: bytes) -> Told:
         """Tell all others some bytes, of any number.
@@ -125,6 +127,7 @@ class Peers:
             sent = [_slice(gives.get(rank, []), first) for rank in range(self.size)]
             places = [_places(takes[rank], first) for rank in range(self.size)]
             counts = [sum(count for _, count in parts) for parts in places]
+            self.sent += sum(len(part) for rank, part in enumerate(sent) if rank != self.rank)
             output = np.empty(sum(counts), np.uint8)
             self.group.all_to_all(
                 output,

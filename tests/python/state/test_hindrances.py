@@ -1,0 +1,61 @@
+"""What is in the way of snapshots: training goes on all the same, and says what it lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from ranks import importing
+
+# Mounts of its own; as a user other than root, where the system lets anybody be root in there.
+_MOUNTS = ["unshare", "-m"] if os.getuid() == 0 else ["unshare", "-rm"]
+mounts = pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run([*_MOUNTS, "true"], capture_output=True, check=False).returncode != 0,
+    reason="waits for a system that lets this user make a mount namespace (unshare -m)",
+)
+
+
+def run(here: Path, function: str, before: list[str] | None = None, **env: str) -> str:
+    """Run a program of alone_programs in a folder; what it has said."""
+    program = f"{importing('alone_programs')}; alone_programs.{function}()"
+    named = {"OMP_NUM_THREADS": "1", "HOLDFAST_JOB": f"test-{uuid.uuid4().hex}", **env}
+    done = subprocess.run(
+        [*(before or []), sys.executable, "-c", program],
+        cwd=here,
+        env={**os.environ, **named},
+        timeout=120,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_all_that_snapshots_do_is_counted(tmp_path: Path) -> None:
+    assert "COUNTED" in run(tmp_path, "counts")
+
+
+def test_a_state_of_more_tensors_than_descriptors_comes_back(tmp_path: Path) -> None:
+    assert "RESTORED" in run(tmp_path, "has_few_descriptors")
+
+
+def test_a_keeper_that_stands_still_costs_one_wait(tmp_path: Path) -> None:
+    assert "GOES ON" in run(tmp_path, "stops_its_keeper")
+
+
+@mounts
+def test_a_full_disk_is_said_and_costs_no_step(tmp_path: Path) -> None:
+    assert "FLUSHED" in run(tmp_path, "fills_its_disk", _MOUNTS)
+
+
+@mounts
+def test_a_full_shm_is_in_nobodys_way(tmp_path: Path) -> None:
+    assert "PROTECTED" in run(tmp_path, "has_little_memory_in_shm", _MOUNTS)
