@@ -32,7 +32,7 @@ from holdfast.ft.state.members import members
 from holdfast.ft.state.offering import offer
 from holdfast.ft.state.room import Reserved, refuse_too_much, to_come, with_slack
 from holdfast.ft.state.standing import Standing
-from holdfast.ft.state.stored import newest_stored, no_state, older_state
+from holdfast.ft.state.stored import newest_stored, why_lost
 
 # Of a restore, as the choice of a snapshot names them, and as people do.
 _SOURCES = {"live": "replica", "decode": "decoded"}
@@ -208,7 +208,7 @@ class Snapshots:
         met = self._meeting.meet(link, bool(stored))
         error = met.fields.get("error", "")
         if not stored and (error or (refused and met.fields["step"] < 0)):
-            raise SystemFailure(no_state(self._job, error, refused))
+            raise SystemFailure(why_lost(self._job, error, refused))
         if met.fields["step"] >= 0:
             self.step = bring_back(met, link, self._state, who)
             source = str(met.fields["source"])
@@ -217,9 +217,10 @@ class Snapshots:
             self.step = bring_back_stored(stored, self._state, who)
             self._standing.restored(self.step, "storage")
             if who.rank == 0:
-                text = older_state(self._flush, self.step, met, refused)
+                reached = int(met.fields.get("reached", 0))
+                text = stored.why_taken(reached, [error or "keepers have nothing", *refused])
                 warnings.warn(text, RuntimeWarning, stacklevel=4)
-        self._meeting.settle(self._link)
+        self._meeting.settle(link)
 
     def _let_go(self) -> None:
         """Leave the keepers, or this process's next try would find a trainer there."""

@@ -18,7 +18,6 @@ from holdfast.ft.state.files.code import Key
 from holdfast.ft.state.files.manifest import File, Manifest, of_folder, parity_name
 from holdfast.ft.state.files.saved import Saved, states
 from holdfast.ft.state.files.schemes import Place, place
-from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.plan import Reading
 from holdfast.ft.state.members import Members
 from holdfast.ft.state.places import TILE
@@ -70,6 +69,22 @@ class Stored:
     def step(self) -> int:
         """The state's."""
         return self.saved.manifest.step
+
+    def why_taken(self, reached: int, reasons: Sequence[str]) -> str:
+        """Return what is said of going back to it.
+
+        Parameters
+        ----------
+        reached : int
+            The last step that keepers know of; 0: of none.
+        reasons : sequence of str
+            Why nothing newer is taken.
+        """
+        lost = reached - self.step
+        steps = f"{lost} steps are lost" if lost > 0 else "keepers know of no later step"
+        return f"the state is that of step {self.step}, {self.saved.url}: {steps}; " + "; ".join(
+            reasons
+        )
 
     def lacks(self) -> list[str]:
         """Read all that is there, each file by one rank; return what cannot be had; collective."""
@@ -270,6 +285,26 @@ def newest_stored(url: str, job: str, who: Members) -> tuple[Stored | None, list
     return None, refused
 
 
+def why_lost(job: str, error: str, refused: Sequence[str]) -> str:
+    """Return what is said of a state that cannot be had.
+
+    Parameters
+    ----------
+    job : str
+        Whose it is.
+    error : str
+        Why keepers have none; empty: they have nothing.
+    refused : sequence of str
+        Why states in files are not taken.
+    """
+    flushed = f"of what was flushed {'; '.join(refused)}" if refused else "nothing was flushed"
+    folder = ", and flush to another folder" if refused else ""
+    return (
+        f"the state of job {job!r} is lost: {error or 'keepers have nothing'}; {flushed} (flush=); "
+        f"to begin anew end its keepers: holdfast state stop{folder}"
+    )
+
+
 def _manifests(where: Place, job: str) -> dict[str, bytes]:
     """Return what this rank sees; a disk that fails has nothing."""
     try:
@@ -280,21 +315,3 @@ def _manifests(where: Place, job: str) -> dict[str, bytes]:
         }
     except (HoldfastError, OSError):
         return {}
-
-
-def no_state(job: str, error: str, refused: Sequence[str]) -> str:
-    """Return the error of a job whose state nobody has: why keepers have none, and files."""
-    flushed = f"of what was flushed {'; '.join(refused)}" if refused else "nothing was flushed"
-    folder = ", and give another folder" if refused else ""
-    return (
-        f"the state of job {job!r} is lost: {error or 'keepers have nothing'}; {flushed} (flush=); "
-        f"to begin anew end its keepers: holdfast state stop{folder}"
-    )
-
-
-def older_state(url: str, step: int, met: Message, refused: Sequence[str]) -> str:
-    """Return the warning of a state that is an older one, of files."""
-    lost = int(met.fields.get("reached", 0)) - step
-    steps = f"{lost} steps are lost" if lost > 0 else "keepers know of no later step"
-    why = "; ".join([met.fields.get("error", "") or "keepers have nothing", *refused])
-    return f"the state is that of step {step}, from {url}: {steps}; {why}"

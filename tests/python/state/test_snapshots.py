@@ -126,7 +126,7 @@ def test_what_keepers_have_lost_comes_from_the_newest_flushed_state_of_the_disks
     assert len(set(begun)) == 1, second
     # Flushed while training went on, which takes a few of these short steps.
     assert 2 <= begun[0] <= 9, second
-    said = re.search(r"the state is that of step (\d+), from .*: (\d+) steps are lost", second)
+    said = re.search(r"the state is that of step (\d+), .*: (\d+) steps are lost", second)
     assert said, second
     # The last step before the loss is known to the keepers that are left.
     assert int(said[1]) == begun[0]

@@ -19,7 +19,7 @@ from holdfast.ft.state.files.manifest import Manifest
 from holdfast.ft.state.files.schemes import place
 from holdfast.ft.state.layout.plan import Reading
 from holdfast.ft.state.places import TILE
-from holdfast.ft.state.stored import newest_stored
+from holdfast.ft.state.stored import newest_stored, why_lost
 
 CODES = [(1, 1), (2, 1), (3, 1), (2, 2), (1, 3)]
 
@@ -152,6 +152,26 @@ def test_the_state_before_is_taken_where_the_newest_cannot_be_had(tmp_path):
     for rank in (0, 1):
         shutil.rmtree(tmp_path / f"disk{rank}" / newest.folder)
     assert_right(read_all([root.url for root in roots], 3))
+
+
+def test_what_is_said_of_a_state_that_is_lost_or_older_names_the_reasons(tmp_path):
+    roots = disks(tmp_path, 3)
+    written(roots, 2, 1, 5)
+
+    def said(who: Thread) -> str:
+        stored, _ = newest_stored(roots[who.rank].url, "job", who)
+        assert stored is not None
+        return stored.why_taken(9, ["too few are whole"])
+
+    for one in together(3, said):
+        assert one.startswith("the state is that of step 5, file://"), one
+        assert one.endswith(": 4 steps are lost; too few are whole")
+    both = why_lost("run7", "", ["step-000005-epoch-1 lacks rank-00001.safetensors"])
+    assert "keepers have nothing; of what was flushed step-000005-epoch-1 lacks rank-00001" in both
+    assert "flush to another folder" in both
+    neither = why_lost("run7", "1 of 4 parts are whole, and 3 are needed", [])
+    assert neither.startswith("the state of job 'run7' is lost: 1 of 4 parts are whole")
+    assert "nothing was flushed" in neither
 
 
 def test_groups_and_guards_that_are_none_are_refused(tmp_path):
