@@ -55,6 +55,26 @@ def write_body(
     return _write(place, folder, manifest.body_name(head.rank), table, view)
 
 
+def file_of_body(head: Head, tiles: Sequence[int]) -> File:
+    """Return what a rank's file is, without its body.
+
+    Parameters
+    ----------
+    head : Head
+        What the body is.
+    tiles : sequence of int
+        XXH3-64 of its tiles.
+
+    Returns
+    -------
+    File
+        For the manifest.
+    """
+    table = container.of_body(head, tiles)
+    name = manifest.body_name(head.rank)
+    return File(name, len(table) + head.body, xxhash.xxh3_128_hexdigest(table))
+
+
 def write_parity(
     place: Place,
     head: Head,

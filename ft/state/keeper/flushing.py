@@ -12,7 +12,7 @@ import base64
 import json
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import HoldfastError
@@ -20,8 +20,9 @@ from holdfast.ft.state.files import code, flush, manifest
 from holdfast.ft.state.files.manifest import File, Manifest
 from holdfast.ft.state.files.saved import Saved
 from holdfast.ft.state.files.schemes import place
+from holdfast.ft.state.keeper.capture import Hashes
 from holdfast.ft.state.keeper.ops import Ops
-from holdfast.ft.state.keeper.slots import Id, Slot
+from holdfast.ft.state.keeper.slots import Id, Part, Slot
 from holdfast.ft.state.keeper.worker import Worker
 from holdfast.ft.state.layout.head import Head, layout_digest
 
@@ -98,26 +99,31 @@ class Flushing:
             yield self._ended.get()
 
     def now(self, slot: Slot | None, ops: Ops) -> None:
-        """Write the newest snapshot at once, if any has not; collective, at the end of a job."""
+        """Write the newest snapshot at once, if any has not; collective, at the end of a job.
+
+        Keepers that are lost are done without, where the code stands their loss: what their files
+        would be is known to their group, and is made again by a restore.
+        """
         mine, peers = slot.id if slot is not None else None, ops.peers
         damaged = bool(slot is not None and (slot.damaged() or slot.damaged_rows()))
         said = {"newest": mine, "needs": mine and self.flushed != mine, "damaged": damaged}
         told, missing = peers.tell_json(said)
         newest = {tuple(one.get("newest") or ()) for one in told.values()}
         needed = any(one.get("needs") for one in told.values())
-        if missing or len(newest) != 1 or not needed or slot is None:
+        if len(newest) != 1 or not needed or slot is None:
             return
-        if any(one.get("damaged") for one in told.values()):
+        if any(one.get("damaged") for one in told.values()) and not missing:
             # What cannot be made again in memory may be in files, by the code there.
             for _ in ops.mend(slot):
                 pass
         self._wait_for_what_is_under_way()
-        for step in (lambda _: self._written(slot), self._committed):
-            told, missing = peers.tell_json({"written": step([*told.values()])})
-            if missing:
-                return
-            told = {rank: one["written"] for rank, one in told.items()}
-        self._settled([*told.values()])
+        told, lost = peers.tell_json({"written": self._written(slot, missing)})
+        written = _with_lost([one["written"] for one in told.values()], missing)
+        if lost != missing or written is None:
+            return
+        told, lost = peers.tell_json({"verified": self._committed(written)})
+        if lost == missing:
+            self._settled([one["verified"] for one in told.values()])
 
     def _wait_for_what_is_under_way(self) -> None:
         done = threading.Event()
@@ -131,8 +137,8 @@ class Flushing:
         done.wait(_UNDER_WAY_S)
         self._said = None
 
-    def _written(self, slot: Slot) -> dict[str, Any]:
-        """Write this rank's part, and return what others are to know of it."""
+    def _written(self, slot: Slot, missing: Sequence[int] = ()) -> dict[str, Any]:
+        """Write this rank's part, and return what others are to know of it, and of lost ones."""
         assert slot.part is not None
         self._id = slot.id
         head = Head.from_bytes(slot.part.head)
@@ -147,10 +153,11 @@ class Flushing:
                 said["group"] = [list(slot.guarded), slot.parity_rows, slot.largest]
         except (HoldfastError, OSError) as error:
             return {**said, "error": str(error)}
-        text = base64.b64encode(slot.part.head).decode()
         rows = [[file.name, file.nbytes, file.table] for file in files]
         self._own = {file.name for file in files}
-        return {**said, "files": rows, "head": text}
+        if sum(rank in slot.guarded for rank in missing) <= slot.parity_rows:
+            said["lost"] = {r: _lost(*slot.guarded[r]) for r in missing if r in slot.guarded}
+        return {**said, "files": rows, "head": _text(slot.part.head)}
 
     def _write_parity(self, slot: Slot, head: Head) -> File:
         guarded = {
@@ -210,3 +217,23 @@ class Flushing:
         if self._is_first or self.url.startswith(("file:", "/")):
             flush.remove_older(self._place, folder)
         return ""
+
+
+def _text(head: bytes) -> str:
+    return base64.b64encode(head).decode()
+
+
+def _lost(part: Part, hashes: Hashes) -> dict[str, Any]:
+    """Return what the keeper of a guarded part would have said of its file."""
+    tiles = [int(value) for value in hashes]
+    file = flush.file_of_body(Head.from_bytes(part.head), tiles)
+    row = [file.name, file.nbytes, file.table]
+    return {"files": [row], "head": _text(part.head), "error": ""}
+
+
+def _with_lost(written: list[Any], missing: Sequence[int]) -> list[Any] | None:
+    """Return what has been written, and what lost ranks would have; None: nobody knows of one."""
+    lost = {int(rank): one for each in written for rank, one in each.get("lost", {}).items()}
+    if not {*missing} <= lost.keys():
+        return None
+    return [*written, *(lost[rank] for rank in missing)]

@@ -48,7 +48,10 @@ def head_of(rank: int, step: int, world: int) -> Head:
 
 
 class Ranks:
-    """Trainers of a job whose states are bytes."""
+    """Trainers of a job whose states are bytes.
+
+    `every`: flushes after so many steps, 0: only when the job ends, -1: not at all.
+    """
 
     def __init__(self, here: Path, job: str, world: int, parity: int, every: int) -> None:
         self.world = world
@@ -58,9 +61,9 @@ class Ranks:
         self.links = [link for link, _ in found]
         self.keepers = [link.process for link in self.links]
         self.bodies = [np.zeros(BYTES[rank], np.uint8) for rank in range(world)]
-        flush = {"flush_every": every, "data": world - parity, "parity": parity}
+        flush = {"flush_every": max(0, every), "data": world - parity, "parity": parity}
         for rank, link in enumerate(self.links):
-            url = f"file://{here}/disk{rank}" if every else ""
+            url = f"file://{here}/disk{rank}" if every >= 0 else ""
             link.send(Message("reserve", {**flush, "nbytes": max(BYTES), "flush": url}))
         self._wait("reserved")
         self.met = self._meet(parity)
@@ -158,7 +161,7 @@ def flipped(here: Path, job: str, count: int, chance: random.Random) -> dict[str
     One at a time, which the code stands, and three at a time, which it may not.
     """
     found = {"restored": 0, "refused": 0, "wrong": 0, "one was refused": 0}
-    ranks = Ranks(here, job, len(BYTES), 1, 0)
+    ranks = Ranks(here, job, len(BYTES), 1, -1)
     step = 0
     try:
         for number in range(count):
@@ -168,7 +171,7 @@ def flipped(here: Path, job: str, count: int, chance: random.Random) -> dict[str
             bits = 3 if number % 4 == 3 else 1
             ranks.leave()
             places = [ranks.flip(chance) for _ in range(bits)]
-            ranks = Ranks(here, job, len(BYTES), 1, 0)
+            ranks = Ranks(here, job, len(BYTES), 1, -1)
             said = {one["step"] for one in ranks.met}
             if len(said) > 1:
                 found["wrong"] += 1
@@ -179,7 +182,7 @@ def flipped(here: Path, job: str, count: int, chance: random.Random) -> dict[str
                 ranks.leave()
                 for place in places:
                     turn(*place)
-                ranks = Ranks(here, job, len(BYTES), 1, 0)
+                ranks = Ranks(here, job, len(BYTES), 1, -1)
                 assert {one["step"] for one in ranks.met} == {step}
             else:
                 (there,) = said

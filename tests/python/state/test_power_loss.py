@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from flush_process import body_of
-from keeper_flush import lose_power, newest_manifest, newest_there
+from keeper_flush import BYTES, Ranks, lose_power, newest_manifest, newest_there
+from waiting import eventually
 
 from holdfast.ft.state.files import flush
 from holdfast.ft.state.files.schemes import place
@@ -60,3 +62,16 @@ def test_keepers_that_flush_to_their_own_disks_leave_the_newest_state_when_power
         assert newest <= step <= committed + 1
         newest = step
     assert newest > 0
+
+
+def test_a_job_whose_trainers_die_with_a_host_is_flushed_by_the_keepers_that_are_left(tmp_path):
+    ranks = Ranks(tmp_path, f"{tmp_path}", len(BYTES), 1, 0)
+    for step in (1, 2):
+        assert all(one["committed"] for one in ranks.take(step))
+    os.kill(ranks.keepers[0], signal.SIGKILL)
+    ranks.leave()
+    eventually(lambda: len([*tmp_path.glob("disk[12]/*/manifest.json")]) == 2, 60)
+    assert not (tmp_path / "disk0").exists()
+    assert newest_there(tmp_path, len(BYTES)) == (2, "")
+    for keeper in ranks.keepers[1:]:
+        os.kill(keeper, signal.SIGKILL)
