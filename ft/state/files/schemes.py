@@ -129,20 +129,18 @@ class Local(Place):
     def write(self, folder: str, name: str, parts: Parts) -> int:
         """Write a file under another name, have it on the device, and rename it."""
         inside = self.path / folder
+        fresh = inside / f".{name}.{os.getpid()}"
         try:
             if not inside.is_dir():
                 inside.mkdir(parents=True, exist_ok=True)
                 direct.sync_folder(self.path)
-            fresh = inside / f".{name}.{os.getpid()}"
-            try:
-                size = direct.write(fresh, parts)
-            except OSError:
-                # What does not fit is not left in the way of what may.
-                fresh.unlink(missing_ok=True)
-                raise
+            size = direct.write(fresh, parts)
             fresh.replace(inside / name)
             direct.sync_folder(inside)
         except OSError as error:
+            # Else a disk that is full would stay so.
+            with contextlib.suppress(OSError):
+                fresh.unlink()
             raise SystemFailure(
                 f"{inside / name}: {error.strerror}; free space there, or flush elsewhere"
             ) from None

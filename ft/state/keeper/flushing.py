@@ -9,6 +9,7 @@ reads back what it wrote. When all have found it whole, older states go.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import queue
 import threading
@@ -46,7 +47,7 @@ class Flushing:
         self._ended: queue.SimpleQueue[tuple[Id, str]] = queue.SimpleQueue()
         self._id: Id = (0, 0)
         self._own: set[str] = set()  # files that this rank has written
-        self._is_first = False
+        self._is_first, self._folder = False, ""
         self._said: dict[str, Any] | None = None  # once this rank's part is written, or verified
         self.flushed: Id | None = None
         """The newest snapshot that is in files, and verifies there."""
@@ -142,11 +143,11 @@ class Flushing:
         assert slot.part is not None
         self._id = slot.id
         head = Head.from_bytes(slot.part.head)
+        self._is_first = head.rank == 0
+        self._folder = manifest.folder_name(head.step, head.epoch)
         said: dict[str, Any] = {"id": list(slot.id), "phase": "written", "error": ""}
-        said["folder"] = manifest.folder_name(head.step, head.epoch)
         try:
             tiles = [int(value) for value in slot.hashes]
-            self._is_first = head.rank == 0
             files = [flush.write_body(self._place, head, slot.body, tiles)]
             if slot.guarded and len(slot.row_hashes):
                 files.append(self._write_parity(slot, head))
@@ -171,11 +172,11 @@ class Flushing:
     def _committed(self, written: list[Any]) -> dict[str, Any]:
         """Make the files of all ranks a state, and read this rank's; return why it is none."""
         said = {"id": list(self._id), "phase": "verified", "error": ""}
-        for one in written:
-            if one["error"]:
-                # Others' parts of it would be in the way of later ones.
-                self._place.remove(one["folder"], manifest.NAME)
-                return {**said, "error": str(one["error"])}
+        if errors := [str(one["error"]) for one in written if one["error"]]:
+            # Nobody writes there any more: what is there would fill the disk.
+            with contextlib.suppress(HoldfastError, OSError):
+                self._place.remove(self._folder, manifest.NAME)
+            return {**said, "error": errors[0]}
         try:
             heads = [Head.from_bytes(base64.b64decode(one["head"])) for one in written]
             heads.sort(key=lambda head: head.rank)

@@ -319,7 +319,9 @@ class Ops:
         slot.pad(coding.room(largest)[0])
         shards = coding.shards(slot.region.view, slot.parity.view, largest)
         tiles, places = coding.slice_tiles(largest), coding.places
-        mine = None if is_lost else [slot.damaged(), slot.damaged_rows(), len(slot.row_hashes)]
+        mine: list[Any] | None = (
+            None if is_lost else [slot.damaged(), slot.damaged_rows(), len(slot.row_hashes)]
+        )
         told, _ = guards.tell_json({"damaged": mine})
         bad: list[npt.NDArray[np.bool_] | None] = []
         worn = np.zeros((places.members, places.parity, tiles), bool)
