@@ -85,7 +85,8 @@ class Meeting:
         told = who.tell(mine)
         self.life = 1 + max(one[1] for one in told)
         self._name = f"{self._job}/{told[0][0]}"
-        self._find_group([one[2] for one in told])
+        is_fewer = max(who.world, *(one[3] for one in told)) > who.size
+        self._find_group([one[2] for one in told], is_fewer)
         seats = max(who.size, *(max(one[3], 1 + one[5]) for one in told))
         on_host = {one[5] for one in told if one[4] == here}
         is_first = who.rank == min(rank for rank, one in enumerate(told) if one[4] == here)
@@ -139,14 +140,26 @@ class Meeting:
             guest.close()
         self._guests = []
 
-    def _find_group(self, domains: list[str]) -> None:
-        rank = self._who.rank
-        if self._wanted is None:
+    def _find_group(self, domains: list[str], is_fewer: bool) -> None:
+        """Find who guards this rank's part; where ranks are gone, by a code for those that stay."""
+        rank, code, hosts = self._who.rank, self._wanted, len(set(domains))
+        if code is None:
             return
-        groups, said = _core.code_groups(domains, *self._wanted)
-        if said and rank == 0:
-            warnings.warn(said, RuntimeWarning, stacklevel=6)
+        less = ""
+        if is_fewer and hosts < sum(code):
+            text = f"code {code} has {hosts} hosts now"
+            if hosts <= code[1]:
+                self._warn(f"{text}: it guards nothing, and a lost host takes its part along")
+                return
+            code = _core.code_for_hosts(hosts, *code)
+            less = f"{text}, and is {code}"
+        groups, said = _core.code_groups(domains, *code)
+        self._warn("; ".join(text for text in (less, said) if text))
         self.ranks, self.parity = next(one for one in groups if rank in one[0])
+
+    def _warn(self, text: str) -> None:
+        if text and self._who.rank == 0:
+            warnings.warn(text, RuntimeWarning, stacklevel=7)
 
     def _found(self, seats: Iterable[int]) -> list[KeeperLink]:
         """Return the keepers of this host that have a snapshot and no trainer."""

@@ -23,6 +23,8 @@ class Members(Protocol):
     rank: int
     """Among those that are there, from 0 on without holes."""
     size: int
+    world: int
+    """How many there would be."""
     seat: int
     """In the job, by which its keeper is found; the same in all lives."""
 
@@ -37,7 +39,8 @@ class Alone:
     """One process."""
 
     def __init__(self) -> None:
-        self.rank, self.size, self.seat = 0, 1, 0
+        self.rank = self.seat = 0
+        self.size = self.world = 1
         self._store = dist.HashStore()
 
     def store(self) -> Any:
@@ -54,7 +57,7 @@ class OfTorch:
 
     def __init__(self) -> None:
         self.rank = self.seat = dist.get_rank()
-        self.size = dist.get_world_size()
+        self.size = self.world = dist.get_world_size()
 
     def store(self) -> Any:
         """Return where their keepers meet."""

@@ -128,7 +128,7 @@ def _train_epoch(restart: Restart) -> None:
     state["signs"] = compress.OneBitAdam(
         small.parameters(), 1e-3, freeze_step=1, block=64, group=group
     )
-    with Snapshots(state, code=(2, 1), patience=60.0) as snapshots:
+    with Snapshots(state, code=(3, 1), patience=60.0) as snapshots:
         owed = residuals_of({"optim": state["signs"]})
         print("BEGINS", snapshots.step, whole(state), owed, flush=True)
         turn = snapshots.step

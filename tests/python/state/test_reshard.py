@@ -99,6 +99,7 @@ def test_fewer_ranks_go_on_in_their_processes(tmp_path: Path, lost: str) -> None
     text = "\n".join(one.output for one in outcomes)
     assert [one.status == 0 for one in outcomes] == [True, True, False, True], text
     assert lines(outcomes, "ENDS") == [["protected", "1"]] * 3, text
+    assert "code (3, 1) has 3 hosts now, and is (2, 1)" in text
     begun = {int(words[0]) for words in lines(outcomes, "BEGINS")}
     assert len(begun) == 2, text
     place = max(begun)
