@@ -159,7 +159,7 @@ class Meeting:
 
     def _warn(self, text: str) -> None:
         if text and self._who.rank == 0:
-            warnings.warn(text, RuntimeWarning, stacklevel=7)
+            warnings.warn(text, RuntimeWarning, stacklevel=6)
 
     def _found(self, seats: Iterable[int]) -> list[KeeperLink]:
         """Return the keepers of this host that have a snapshot and no trainer."""
