@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from holdfast.errors import ConfigError, ProtocolError
+from holdfast.ft.state.keeper.making import Making
 from holdfast.ft.state.keeper.replicas import _Hole, _newest, _plans, _put
 from holdfast.ft.state.keeper.slots import Part, Slots
 from holdfast.ft.state.layout.boxes import Box
@@ -95,3 +97,27 @@ def test_what_does_not_count_is_left_until_its_memory_is_needed():
     # Of what was cut off nothing is left but what the trainer had copied.
     again.drop()
     assert (again.left, again.part) == ("", None)
+
+
+def test_what_is_completed_is_not_overwritten_before_the_next_one_counts():
+    slots = Slots()
+    slots.reserve(100, 0)
+    making = Making(slots, lambda _: None, lambda _: "")
+    machine = making.machine
+    machine.begun(1, 0, 1, None, None, 0.0)
+    machine.take(4, 7, 0.0)
+    machine.captured(4, 10, 0.0)
+    machine.gathered([(4, True, 7, 10)], [], 0.0)
+    machine.coded([], "", 0.0)
+    machine.closed([], True, False, 0.0)
+    assert machine.standing()["committed"] == (1, 4)
+    committed, completed = slots.all
+    for slot, step in ((committed, 4), (completed, 5)):
+        slot.begin(Part(step, 50, "a", b"head"))
+        slot.id, slot.is_whole, slot.parts = (1, step), True, [10]
+    peers = SimpleNamespace(rank=0, size=1)
+    making.settle(SimpleNamespace(peers=peers), 2, {"fresh": False, "id": (1, 5)})
+    assert [slot.id for slot in slots.all] == [(1, 5), (0, 0)]
+    assert completed.is_committed
+    (_, capture) = machine.take(6, 7, 1.0)
+    assert slots.all[capture["slot"]] is committed
