@@ -197,7 +197,7 @@ def _has_snapshot(guest: KeeperLink) -> bool:
         welcome = guest.hello(_GUEST_S)
     except HoldfastError:
         return False
-    if any(one["whole"] for one in welcome.fields["snapshots"]):
+    if any(one["whole"] or one["left"] for one in welcome.fields["snapshots"]):
         return True
     guest.send(Message("end"))
     return False
