@@ -1,161 +1,234 @@
-"""Kills at random instants of a training with snapshots: whether its bits stay what they were.
+"""Kills in every phase of a training with snapshots: whether its bits stay what they were.
 
-``python snapshot_kills.py --count 50 --code 3+1`` trains with FSDP2 and AdamW on four ranks again
-and again (tests/python/state/snapshot_ranks.py), each time with a kill of a trainer, a keeper, a
-host (both), or all trainers after a random time, and a second one in half of the cases; the job
-goes on in the processes that live, or is started again. One line each, and at the end how many had
-other losses or shards than the undisturbed run, hung, or did more than two steps again.
+``python snapshot_kills.py --count 25 --code 3+1 --transport shm`` trains on four ranks, each a host
+(a domain) of its own, with a snapshot at each step, and kills a trainer, rank 0, a keeper, a host
+(both), m hosts at once, all trainers, all of them and their launcher (the job is started again
+under its name), or somebody while others are being brought back: in the step, or while keepers
+copy, code, commit or flush. Processes kill each other at the very place that the order names
+(kills/trap.py). Each kill waits until all is protected again after the one before.
+
+It counts what differs from a run without snapshots and kills, at any step of any rank, in the loss
+or in any bit of the state's tensors and residuals; what did more than two steps again; and what was
+not protected again within two minutes. A line of JSON for each kill goes to ``--out``.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import random
-import signal
-import subprocess
+import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-HERE = Path(__file__).resolve().parent
-RANKS, LIMIT_S = 4, 120.0
-WHAT = ("trainer", "keeper", "host", "all")
+sys.path.insert(0, str(Path(__file__).resolve().parent / "kills"))
+
+from training import RANKS, Steps, Training
+from trap import Order
+
+VICTIMS = ("trainer", "rank 0", "keeper", "host", "m hosts", "all", "job", "second")
+PHASES = ("step", "copy", "coding", "commit", "flush")
+WELL_S, HIT_S = 120.0, 40.0
 
 
-def start(here: Path, job: str, code: str, steps: int) -> subprocess.Popen[str]:
-    folders = [HERE.parent / "python/state", HERE.parent / "python/support"]
-    (here / "program.py").write_text(
-        f"import sys; sys.path[:0] = {[str(f) for f in folders]!r}\n"
-        "import snapshot_ranks; snapshot_ranks.restarts()\n"
-    )
-    env = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "SPREAD": "fsdp",
-        "MARKS": str(here),
-        "CODE": code,
-        "STEPS": str(steps),
+class Kill(NamedTuple):
+    """What is killed, where, and what at the next restore."""
+
+    what: str
+    phase: str
+    victims: list[str]
+    second: list[str]
+
+
+def planned(rng: random.Random, what: str, phase: str, parity: int) -> Kill:
+    """Draw the ranks of a kill."""
+    first, other = rng.sample(range(RANKS), 2)
+    host = [f"trainer-{first}", f"keeper-{first}"]
+    second: list[str] = []
+    victims = {
+        "trainer": [f"trainer-{max(1, first)}"],
+        "rank 0": ["trainer-0"],
+        "keeper": host[1:],
+        "host": host,
+        "m hosts": [*host, *((f"trainer-{other}", f"keeper-{other}") if parity > 1 else ())],
+        "all": [f"trainer-{rank}" for rank in range(RANKS)],
+        "job": ["launcher", *(f"trainer-{rank}" for rank in range(RANKS))],
+    }.get(what)
+    if victims is None:
+        victims = host if parity and rng.random() < 0.5 else host[:1]
+        # Of hosts m in all.
+        second = [f"trainer-{other}"]
+        if parity > len(victims) - 1 and rng.random() < 0.5:
+            second.append(f"keeper-{other}")
+    return Kill(what, phase, victims, second)
+
+
+def do(training: Training, number: int, kill: Kill, rng: random.Random) -> dict[str, Any]:
+    """Kill, and wait until all is protected again; return what happened."""
+    rank = rng.randrange(RANKS)
+    # Flushes are rare.
+    skip = rng.randrange(2 if kill.phase == "flush" else 4)
+    order = Order(number, kill.phase, rank, skip, kill.victims)
+    told: dict[str, Any] = {"what": kill.what, "phase": kill.phase, "victims": kill.victims}
+    order.leave(training.folder)
+    is_hit = training.waits(lambda: order.hit(training.folder) is not None, HIT_S)
+    if not is_hit and order.take_back(training.folder):
+        return {**told, "missed": True}
+    told["hit"] = order.hit(training.folder)
+    begun, after, lives = time.monotonic(), training.furthest, len(training.again)
+    if kill.second:
+        later = Order(number + 1, "restore", -1, rng.randrange(8), kill.second)
+        later.leave(training.folder)
+        told["second"] = kill.second
+        if training.waits(lambda: later.hit(training.folder) is not None, WELL_S):
+            told["second_hit"] = later.hit(training.folder)
+        else:
+            later.take_back(training.folder)
+    if kill.what == "job":
+        training.launcher.wait()
+        training.start()
+    if not training.waits(lambda: training.is_well(after + 2) or is_over(training), WELL_S):
+        told["failed"] = "not protected again in time"
+    elif training.launcher.poll() is not None:
+        told["failed"] = f"the job ended with status {training.launcher.returncode}"
+    told["seconds"] = round(time.monotonic() - begun, 2)
+    told["again"] = max(training.again[lives:], default=0)
+    if told["again"] > 2:
+        told["failed"] = f"{told['again']} steps were done again"
+    return told
+
+
+def is_over(training: Training) -> bool:
+    return training.launcher.poll() is not None
+
+
+def environment(options: argparse.Namespace, job: str, code: str) -> dict[str, str]:
+    found = {
         "HOLDFAST_JOB": job,
+        "HOLDFAST_TRANSPORTS": options.transport,
+        "KIND": options.kind,
+        "CODE": code,
+        "WIDTH": str(options.width),
+        "STEPS": str(options.steps),
+        "PACE": "0" if code == "plain" else str(options.pace),
+        "EVERY": str(options.flush_every),
     }
-    command = [sys.executable, "-m", "holdfast.cli", "run", "-n", str(RANKS), "--tag-output"]
-    return subprocess.Popen(
-        [*command, "--respawn", "program.py"],
-        cwd=here,
-        env=env,
-        text=True,
-        stdout=(here / "output").open("a"),
-        stderr=subprocess.STDOUT,
-    )
-
-
-def processes(job: str) -> dict[str, dict[int, int]]:
-    """Trainers and keepers of a job, by rank."""
-    found: dict[str, dict[int, int]] = {"trainer": {}, "keeper": {}}
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdecimal():
-            continue
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            env = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if f"HOLDFAST_JOB={job}".encode() not in env:
-            continue
-        if b"holdfast._keeper" in words:
-            found["keeper"][int(words[words.index(b"--rank") + 1])] = int(folder.name)
-        elif any(word.endswith(b"program.py") for word in words) and b"--respawn" not in words:
-            rank = next((e for e in env if e.startswith(b"RANK=")), b"RANK=-1")
-            found["trainer"][int(rank[5:])] = int(folder.name)
+    if options.kind != "fsdp":
+        found["HOLDFAST_ON_PEER_LOSS"] = "raise"
     return found
 
 
-def kill(job: str, what: str, rank: int) -> None:
-    there = processes(job)
-    victims = []
-    if what in ("trainer", "host"):
-        victims.append(there["trainer"].get(rank))
-    if what in ("keeper", "host"):
-        victims.append(there["keeper"].get(rank))
-    if what == "all":
-        victims += there["trainer"].values()
-    for process in victims:
-        if process:
-            try:
-                os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-
-
-def steps_of(text: str) -> dict[tuple[str, str], set[str]]:
-    found: dict[tuple[str, str], set[str]] = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 5 and words[1] == "STEP":
-            found.setdefault((words[0], words[2]), set()).add(" ".join(words[3:]))
-    return found
-
-
-def one(here: Path, rng: random.Random, options: argparse.Namespace, right: object) -> list[str]:
-    """Disturb one training; return what was wrong."""
-    job = f"kills-{here}"
-    process = start(here, job, options.code, options.steps)
-    begun = time.monotonic()
-    while "STEP" not in (here / "output").read_text() and time.monotonic() - begun < LIMIT_S:
-        time.sleep(0.01)
-    # A host at a time, as the code says.
-    plan = [(rng.choice(WHAT), rng.randrange(RANKS)) for _ in range(rng.choice((1, 2)))]
-    for what, rank in plan:
-        time.sleep(rng.uniform(0.0, options.within))
-        kill(job, what, rank)
-        if (what, rank) != plan[-1]:
-            time.sleep(rng.uniform(2.0, 6.0))
-    wrong = []
+def undisturbed(options: argparse.Namespace, folder: Path) -> Steps:
+    """Return what each step comes to, without snapshots; kept for the next run."""
+    training = Training(folder / "right", environment(options, f"right-{folder}", "plain"))
     try:
-        process.wait(LIMIT_S)
-    except subprocess.TimeoutExpired:
-        wrong.append("hangs")
-        process.terminate()
-        process.wait()
-    text = (here / "output").read_text()
-    found = steps_of(text)
-    if any(len(values) > 1 for values in found.values()):
-        wrong.append("a step came to two things")
-    if found != right:
-        wrong.append(f"{len(found)} steps, others than the undisturbed run's")
-    print(plan, wrong or "well", f"{time.monotonic() - begun:.1f} s", flush=True)
-    for keeper in processes(job)["keeper"].values():
-        os.kill(keeper, signal.SIGKILL)
-    return wrong
+        if not training.waits(lambda: is_over(training), 1200.0):
+            raise SystemExit("the undisturbed training does not end")
+        training.look()
+    finally:
+        training.end()
+    return {at: next(iter(told)) for at, told in training.found.items()}
+
+
+def right_steps(options: argparse.Namespace, folder: Path) -> Steps:
+    kept = Path(options.right) if options.right else None
+    if kept is not None and kept.exists():
+        return {(r, s): told for r, s, told in json.loads(kept.read_text())}
+    right = undisturbed(options, folder)
+    if kept is not None:
+        kept.write_text(json.dumps([[r, s, told] for (r, s), told in right.items()]))
+    return right
+
+
+def one(
+    folder: Path, kills: list[Kill], rng: random.Random, options: argparse.Namespace, right: Steps
+) -> list[dict[str, Any]]:
+    """Train until all kills are done, or one has failed; return what each came to."""
+    training = Training(folder, environment(options, f"kills-{folder}", options.code))
+    told: list[dict[str, Any]] = []
+    try:
+        while kills and training.furthest < options.steps - 20:
+            if not told and not training.waits(lambda: training.is_well(2), WELL_S):
+                told.append({"failed": "does not begin"})
+                break
+            kill = kills.pop(0)
+            told.append(do(training, 10 * len(told), kill, rng))
+            if wrong := training.wrong(right):
+                told[-1]["failed"] = "; ".join(wrong)
+            say(told[-1], options)
+            if "failed" in told[-1]:
+                break
+        else:
+            (folder / "enough").touch()
+            if not training.waits(lambda: is_over(training), WELL_S):
+                told.append({"what": "end", "failed": "does not end"})
+            elif training.wrong(right) or training.missing:
+                wrong = f"{training.wrong(right)}, {training.missing} steps are missing"
+                told.append({"what": "end", "failed": wrong})
+        if told and "failed" in told[-1]:
+            training.dump()
+            kept = Path(tempfile.mkdtemp(prefix="snapshot-kills-"))
+            for path in folder.iterdir():
+                if path.is_file():
+                    shutil.copy(path, kept)
+            told[-1]["kept"] = str(kept)
+            say(told[-1], options)
+    finally:
+        training.end()
+        shutil.rmtree(folder / "states", ignore_errors=True)
+    return told
+
+
+def say(told: dict[str, Any], options: argparse.Namespace) -> None:
+    line = {"code": options.code, "transport": options.transport, "kind": options.kind, **told}
+    print(json.dumps(line), flush=True)
+    if options.out:
+        with Path(options.out).open("a") as out:
+            out.write(json.dumps(line) + "\n")
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--count", type=int, default=20, help="kills")
+    parser.add_argument("--each", type=int, default=10, help="kills of one training, at most")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--code", default="3+1", help="k+m; empty: none")
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--within", type=float, default=1.0, help="seconds until a kill, at most")
+    parser.add_argument("--transport", default="shm,tcp", help="HOLDFAST_TRANSPORTS")
+    parser.add_argument("--kind", default="fsdp", choices=("fsdp", "ddp", "onebit", "powersgd"))
+    parser.add_argument("--what", default=",".join(VICTIMS), help="victims, with commas between")
+    parser.add_argument("--phases", default=",".join(PHASES))
+    parser.add_argument("--width", type=int, default=900, help="of the model's layers")
+    parser.add_argument("--steps", type=int, default=1500, help="of a training, at most")
+    parser.add_argument("--pace", type=float, default=0.05, help="seconds, a pause in each step")
+    parser.add_argument("--flush-every", type=int, default=5)
+    parser.add_argument("--right", default="", help="file of the undisturbed run, made or read")
+    parser.add_argument("--out", default="", help="file that gets a line for each kill")
     options = parser.parse_args(arguments)
     rng = random.Random(options.seed)
-    with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder) / "right"
-        here.mkdir()
-        start(here, f"kills-{here}", options.code, options.steps).wait(LIMIT_S)
-        right = steps_of((here / "output").read_text())
-        bad = 0
-        for number in range(options.count):
-            here = Path(folder) / str(number)
-            here.mkdir()
-            wrong = one(here, rng, options, right)
-            if wrong:
-                bad += 1
-                kept = Path(tempfile.gettempdir()) / f"snapshot-kills-{options.seed}-{number}"
-                kept.write_text((here / "output").read_text())
-                print("output kept in", kept, flush=True)
-    print(f"{bad} of {options.count} trainings were wrong")
+    parity = int(options.code.partition("+")[2] or 0)
+    cells = [(w, p) for p in options.phases.split(",") for w in options.what.split(",")]
+    if not parity:
+        cells = [(w, p) for w, p in cells if w in ("trainer", "rank 0", "keeper", "all", "job")]
+    rng.shuffle(cells)
+    kills = [planned(rng, *cells[n % len(cells)], parity) for n in range(options.count)]
+    told: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="kills-") as place:
+        folder = Path(place)
+        right = right_steps(options, folder)
+        number = 0
+        while kills:
+            some, kills = kills[: options.each], kills[options.each :]
+            told += one(folder / str(number), some, rng, options, right)
+            kills, number = some + kills, number + 1
+    done = [each for each in told if "hit" in each]
+    bad = [each for each in told if "failed" in each]
+    print(Counter((each["what"], each["phase"]) for each in done))
+    print(f"{len(done)} kills in {number} trainings, {len(bad)} wrong")
     return 1 if bad else 0
 
 
