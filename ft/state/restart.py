@@ -86,6 +86,7 @@ def restartable(
             restartable, on=on, rejoin_timeout=rejoin_timeout, most=most, init=init
         )
     kinds: tuple[type[BaseException], ...] = (PeerLost, NotMember, *on)
+    caught: tuple[type[BaseException], ...] = (RuntimeError, *kinds)
     made = init or (lambda: dist.init_process_group("holdfast"))
 
     @functools.wraps(function)
@@ -101,15 +102,25 @@ def restartable(
                 _come_together(rejoin_timeout)
                 _align_names()
                 return function(Restart(number, reason, _live()), *args, **named)
-            except kinds as error:
-                if number == most:
+            except caught as error:
+                found = _reason(error, kinds)
+                if not found or number == most:
                     raise
-                reason = f"{type(error).__name__}: {error}"
+                reason = found
                 _forget(error)
             number += 1
             gc.collect()
 
     return run
+
+
+def _reason(error: BaseException, kinds: tuple[type[BaseException], ...]) -> str:
+    """Return why an error has a function called again; empty: it has not."""
+    if isinstance(error, kinds):
+        return f"{type(error).__name__}: {error}"
+    # What comes through torch's C++, as from DDP's backward, has lost its class and kept its name.
+    names = tuple(f"{kind.__name__}: " for kind in (PeerLost, NotMember))
+    return str(error) if str(error).startswith(names) else ""
 
 
 def _forget(error: BaseException | None) -> None:
