@@ -36,9 +36,16 @@ def main() -> int:
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     try:
-        # Pages and records are the trainer's; a hole is no error among those who look for it.
+        # Pages and records are the trainer's, and so is what a loss means: among keepers it is no
+        # error, and none of the group's end.
         options = dataclasses.replace(
-            Options.from_env(), http="", flight_dir="", on_hole="zero", coordinator=""
+            Options.from_env(),
+            http="",
+            flight_dir="",
+            coordinator="",
+            on_hole="zero",
+            on_peer_loss="continue",
+            fault_tolerance=True,
         )
         address = Address(arguments.job, arguments.host, arguments.rank)
         serve(address, options, arguments.keep_for)

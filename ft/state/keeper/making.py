@@ -144,6 +144,7 @@ class Making:
                 due.extend((yield from self._do(due.popleft(), message, ops)))
         except HoldfastError as error:
             # An op of the group that failed: whoever goes on meets anew.
+            self.is_grouped = False
             self._learn(self.machine.keepers_lost([], _now()))
             self._ended, is_out = (False, str(error)), isinstance(error, NotMember)
         finally:

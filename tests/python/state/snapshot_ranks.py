@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 
+from holdfast import compress
 from holdfast.ft.state import snapshots as state_module
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.wire import Message
@@ -55,7 +56,9 @@ def build(rank: int) -> dict[str, Any]:
             if isinstance(layer, nn.Linear):
                 fully_shard(layer)
         fully_shard(net)
-    optimizer = torch.optim.AdamW(net.parameters(), 1e-2)
+    optimizer: Any = torch.optim.AdamW(net.parameters(), 1e-2)
+    if os.environ.get("SPREAD") == "onebit":
+        optimizer = compress.OneBitAdam(net.parameters(), 1e-3, freeze_step=2, block=64)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     torch.manual_seed(100 + rank)
     loader = Loader(rank)
@@ -69,7 +72,7 @@ def train_step(state: dict[str, Any]) -> str:
     noise = torch.randn(8, 1)
     loss = (net(state["data"].next()) + 0.01 * noise).square().mean()
     loss.backward()
-    if os.environ.get("SPREAD") != "fsdp":
+    if os.environ.get("SPREAD", "") == "":
         for parameter in net.parameters():
             dist.all_reduce(parameter.grad)
     state["optim"].step()
@@ -78,13 +81,16 @@ def train_step(state: dict[str, Any]) -> str:
 
 
 def digest(state: dict[str, Any]) -> str:
-    """Of this rank's parameters and optimiser's state."""
+    """Of this rank's parameters, optimiser's state and residuals."""
     found = hashlib.sha256()
     for parameter in state["model"].parameters():
         kept = state["optim"].state[parameter]
         for tensor in (parameter, kept["exp_avg"], kept["exp_avg_sq"]):
             local = getattr(tensor, "_local_tensor", tensor).detach()
             found.update(local.contiguous().numpy().tobytes())
+    if hasattr(state["optim"], "residuals"):
+        for _, tensor in sorted(state["optim"].residuals.state_dict()["kept"].items()):
+            found.update(tensor.numpy().tobytes())
     return found.hexdigest()[:16]
 
 

@@ -103,11 +103,24 @@ def test_a_loss_while_others_are_brought_back_has_all_meet_anew(
     ]
 
 
+def test_what_a_lost_rank_owed_comes_back_with_it(tmp_path: Path) -> None:
+    kind = {"SPREAD": "onebit", "HOLDFAST_ON_PEER_LOSS": "raise", "CODE": "3+1"}
+    (tmp_path / "right").mkdir()
+    (tmp_path / "killed").mkdir()
+    right = steps_of(job(tmp_path / "right", "restarts", **kind))
+    assert len(right) == RANKS * STEPS
+    output = job(tmp_path / "killed", "restarts", "--respawn", KILLS="host:2:5", **kind)
+    assert steps_of(output) == right, output
+    assert max(begins(output)) >= 4, output
+
+
 @pytest.mark.parametrize("code", ["", "3+1"])
 def test_a_lost_keeper_costs_protection_until_the_next_snapshots(
     tmp_path: Path, undisturbed: object, code: str
 ) -> None:
-    output = job(tmp_path, "trains", KILLS="keeper:1:3", CODE=code)
+    # What a loss means to trainers is nothing to keepers.
+    meaning = {"HOLDFAST_ON_PEER_LOSS": "raise"} if code else {}
+    output = job(tmp_path, "trains", KILLS="keeper:1:3", CODE=code, **meaning)
     assert steps_of(output) == undisturbed, output
     assert output.count("ENDS protected") == RANKS, output
     assert "the state is unprotected" in output
