@@ -9,7 +9,7 @@ copy, code, commit or flush. Processes kill each other at the very place that th
 
 It counts what differs from a run without snapshots and kills, at any step of any rank, in the loss
 or in any bit of the state's tensors and residuals; what did more than two steps again; and what was
-not protected again within two minutes. A line of JSON for each kill goes to ``--out``.
+not protected again within four minutes. A line of JSON for each kill goes to ``--out``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trap import Order
 
 VICTIMS = ("trainer", "rank 0", "keeper", "host", "m hosts", "all", "job", "second")
 PHASES = ("step", "copy", "coding", "commit", "flush")
-WELL_S, HIT_S = 120.0, 40.0
+WELL_S, HIT_S = 240.0, 60.0
 
 
 class Kill(NamedTuple):

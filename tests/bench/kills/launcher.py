@@ -96,22 +96,38 @@ class Launcher:
     def run(self) -> int:
         """Watch until all have ended, or one has failed by itself."""
         while self.ranks:
-            process, how = os.wait()
-            rank = self.ranks.pop(process, -1)
-            if rank < 0:
-                continue
-            self._witness.tell(process)
-            status = os.waitstatus_to_exitcode(how)
-            print(f"launcher: rank {rank} ended with {status}", flush=True)
-            if status > 0 or (status < 0 and not self._again):
-                return self._fails(status)
-            if status < 0 and self.ranks:
-                self._start(rank)
-            elif status < 0:
+            lost = []
+            for rank, status in self._ended():
+                print(f"launcher: rank {rank} ended with {status}", flush=True)
+                if status > 0 or (status < 0 and not self._again):
+                    return self._fails(status)
+                lost += [rank] if status < 0 else []
+            if lost and not self.ranks:
                 os.kill(self._store, signal.SIGKILL)
                 self._begin()
+            else:
+                for rank in lost:
+                    self._start(rank)
         os.kill(self._store, signal.SIGKILL)
         return 0
+
+    def _ended(self) -> list[tuple[int, int]]:
+        """Wait for a rank that ends, and for those that end with it; return each, and how."""
+        found, options = [], 0
+        while True:
+            try:
+                process, how = os.waitpid(-1, options)
+            except ChildProcessError:
+                return found
+            if process == 0:
+                return found
+            if process in self.ranks:
+                rank = self.ranks.pop(process)
+                self._witness.tell(process)
+                found.append((rank, os.waitstatus_to_exitcode(how)))
+                # Who is killed together is dead by then.
+                time.sleep(0.1)
+                options = os.WNOHANG
 
     def _fails(self, status: int) -> int:
         time.sleep(10.0)
