@@ -264,13 +264,14 @@ class Snapshots:
         self.fence()
         self._settle()
         with self._standing.waiting():
+            if not self._has_taken:
+                # By now optimisers have made their state.
+                self._meet_states()
+                self._has_taken = True
             try:
-                if not self._has_taken:
-                    # By now optimisers have made their state.
-                    self._meet_states()
-                    self._has_taken = True
                 self._send(step)
-            except (SystemFailure, Timeout) as error:
+            except (ProtocolError, SystemFailure, Timeout) as error:
+                # Of a keeper that was lost a moment ago, too, or is about to be.
                 self._standing.lose(str(error))
 
     def fence(self) -> None:
