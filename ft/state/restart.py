@@ -118,9 +118,13 @@ def _reason(error: BaseException, kinds: tuple[type[BaseException], ...]) -> str
     """Return why an error has a function called again; empty: it has not."""
     if isinstance(error, kinds):
         return f"{type(error).__name__}: {error}"
-    # What comes through torch's C++, as from DDP's backward, has lost its class and kept its name.
+    return str(error) if came_through_torch(error) else ""
+
+
+def came_through_torch(error: BaseException) -> bool:
+    """Whether an error is a loss that has lost its class in torch's C++, as in DDP's backward."""
     names = tuple(f"{kind.__name__}: " for kind in (PeerLost, NotMember))
-    return str(error) if str(error).startswith(names) else ""
+    return isinstance(error, RuntimeError) and str(error).startswith(names)
 
 
 def _forget(error: BaseException | None) -> None:

@@ -30,6 +30,7 @@ from holdfast.ft.state.layout.local import Replica, kinds_of, replicas_of
 from holdfast.ft.state.meeting import Meeting
 from holdfast.ft.state.members import members
 from holdfast.ft.state.offering import offer
+from holdfast.ft.state.restart import came_through_torch
 from holdfast.ft.state.room import Reserved, refuse_too_much, to_come, with_slack
 from holdfast.ft.state.standing import Standing
 from holdfast.ft.state.stored import newest_stored, why_lost
@@ -93,8 +94,7 @@ class Snapshots:
         self._patience, self._keep_for = patience, keep_for
         self._job = job or _job.job_name()
         self._link: KeeperLink | None = None
-        self._reads = False
-        self._is_late = False
+        self._reads = self._has_some = self._is_late = False
         self._reserved = Reserved(self._flush, flush_every)
         self._capture: Capture | None = None  # of the latest snapshot
         self._has_taken = False
@@ -132,7 +132,7 @@ class Snapshots:
         try:
             together.until_all_have(self._begin)
         except BaseException:
-            self._let_go()
+            self._leave(self._has_some)
             raise
         self._hooks = [
             optimizer.register_step_pre_hook(lambda *_: self._before_step())
@@ -149,25 +149,26 @@ class Snapshots:
         """End the keepers, unless an exception passes: then they keep what they have."""
         for hook in self._hooks:
             hook.remove()
-        link, self._link = self._link, None
-        self._standing.end()
-        if link is None:
-            return
-        ends = self._meeting.leave if error is not None else self._meeting.release
         with contextlib.suppress(HoldfastError):
             if error is None:
-                self._link = link
                 self.fence()
                 self._settle()
-                self._link = None
-                link.send(Message("end"))
-            elif isinstance(error, HoldfastError):
-                self._link = link
+                self._meeting.release()
+            elif isinstance(error, HoldfastError) or came_through_torch(error):
                 self.fence()
-                self._link = None
-                self._offer(link)
-        ends()
-        link.close()
+                self._offer()
+        self._leave(error is not None)
+        self._hooks = []
+
+    def _leave(self, is_of_use: bool) -> None:
+        """Go from the keepers; this rank's ends if what it has is of no use any more."""
+        self._standing.end()
+        self._meeting.leave()
+        link, self._link = self._link, None
+        if link is not None:
+            if not is_of_use:
+                link.send(Message("end"))
+            link.close()
 
     def steps(self, count: int) -> Iterator[int]:
         """Yield the steps that are still to be done, and take snapshots in between.
@@ -195,11 +196,11 @@ class Snapshots:
 
     def _begin(self) -> None:
         who = self._members
-        self._let_go()
+        self._leave(True)  # of a try before this one
         link, welcome = self._meeting.find()
         self._link = link
         self._reserved.none()
-        self._reads = bool(welcome.fields["reads"])
+        self._reads, self._has_some = welcome.fields["reads"], bool(welcome.fields["snapshots"])
         self._standing.begin(welcome.fields["counts"])
         self._meet_states()
         stored, refused = newest_stored(self._flush, self._job, who)
@@ -221,13 +222,6 @@ class Snapshots:
                 text = stored.why_taken(reached, [error or "keepers have nothing", *refused])
                 warnings.warn(text, RuntimeWarning, stacklevel=4)
         self._meeting.settle(link)
-
-    def _let_go(self) -> None:
-        """Leave the keepers, or this process's next try would find a trainer there."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
-        self._meeting.leave()
 
     def _meet_states(self) -> None:
         """Learn which plain tensors all ranks have alike: those are saved once; collective."""
@@ -296,15 +290,15 @@ class Snapshots:
         self.fence()
         self._is_between = False
 
-    def _offer(self, link: KeeperLink) -> None:
+    def _offer(self) -> None:
         """After a loss: give what replicas have, unless it has changed since the last snapshot."""
-        if self._taken is None or not self._is_between or not self._hooks:
+        if self._link is None or self._taken is None or not self._is_between or not self._hooks:
             return
         told = (self._job, self._taken, self._meeting.life)
         found = offer(self._state, self._members, self._replicas, told)
         if found is not None:
             message, region = found
-            link.send(message)
+            self._link.send(message)
             region.close()
 
     def _captured(self) -> Capture:
@@ -324,9 +318,11 @@ class Snapshots:
             self._find_another(capture.body_bytes)
         assert self._link is not None
         if self._is_late and self._link.poll("met") is None:
-            if self._link.poll("failed") is not None:
+            why = "this rank's keeper was lost, and the next one is not in yet"
+            if (failed := self._link.poll("failed")) is not None:
+                why = f"{why}: {failed.fields['error']}"
                 self._meeting.meet_late(self._link)
-            self._standing.lose("this rank's keeper was lost, and the next one is not in yet")
+            self._standing.lose(why)
             return
         self._is_late = False
         self._reserved.make(self._link, self._meeting.code, capture.body_bytes)
@@ -351,8 +347,9 @@ class Snapshots:
                 if told is None:
                     self._link.send(Message("hurry"))
                     # Whoever has waited for its reading in vain waits no more.
-                    patience = 0.0 if self._owed == step else self._patience
-                    told = self._link.wait("committed", patience, step)
+                    if self._owed == step:
+                        raise Timeout(f"the keeper has not read it within {self._patience:g} s")
+                    told = self._link.wait("committed", self._patience, step)
             except HoldfastError as error:
                 self._owed = step
                 self._standing.lose(str(error))
@@ -368,10 +365,6 @@ class Snapshots:
             self._meeting.release()
             return
         self._standing.lose(str(told.fields["why"]), told.fields["counts"])
-        if told.fields["out"]:
-            # Its keeper stood still for so long that the others have gone on without it.
-            self._is_late = True
-            self._meeting.meet_late(self._link)
 
     def _stands_still(self) -> bool:
         """Whether the keeper has not yet said what became of a snapshot that was given up."""
@@ -390,7 +383,7 @@ class Snapshots:
         """Have a keeper again, after this rank's was lost; it comes in at the others' next ones."""
         if self._link is not None:
             self._link.close()
-            self._link = None
+        self._link = None
         try:
             self._link, welcome = self._meeting.another(self._patience)
             self._is_late = True

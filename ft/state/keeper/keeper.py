@@ -131,7 +131,7 @@ class Keeper:
             "meet": lambda told: self._soon(self._meet(told)),
             "attend": lambda told: self._soon(self._attend(told)),
             "settle": lambda told: self._soon(self._settle(told)),
-            "take": lambda told: self._add(self._making.take(told, self._ops)),
+            "take": lambda told: self._add(self._take(told)),
             "fetch": lambda told: self._add(self._fetch(told)),
             "offer": lambda told: self._add(self._making.give(told)),
             "hurry": lambda _: self._worker.hurry(),
@@ -191,6 +191,12 @@ class Keeper:
         self.slots.reserve(*room(data, parity, nbytes))
         self.tell(Message("reserved", {"capacity": nbytes}))
         yield
+
+    def _take(self, message: Message) -> Iterator[None]:
+        yield from self._making.take(message, self._ops)
+        if self._making.is_out:
+            # Another keeper comes in, in the place of this one: its trainer starts it.
+            self._give_up()
 
     def _soon(self, task: Iterator[None]) -> None:
         self._add(task)

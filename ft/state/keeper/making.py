@@ -44,6 +44,8 @@ class Making:
         self.counts = Counts()
         self.flushing: Flushing | None = None
         self.is_grouped = True
+        self.is_out = False
+        """Whether the others have gone on without this keeper, which stood still."""
         self.passed = -1
         """The others' step, when this keeper had nothing for it."""
         self.exposed = ""
@@ -127,7 +129,7 @@ class Making:
             Of the keepers; None: they have not met.
         """
         step = message.number("step")
-        self._ended, is_out = None, False
+        self._ended = None
         try:
             if ops is None:
                 raise ProtocolError("take, before the keepers have met")
@@ -146,7 +148,8 @@ class Making:
             # An op of the group that failed: whoever goes on meets anew.
             self.is_grouped = False
             self._learn(self.machine.keepers_lost([], _now()))
-            self._ended, is_out = (False, str(error)), isinstance(error, NotMember)
+            self._ended = (False, str(error))
+            self.is_out = isinstance(error, NotMember)
         finally:
             wire.close_all(message.descriptors)
         committed, why = self._ended or (False, self.exposed)
@@ -156,8 +159,7 @@ class Making:
         if ops is not None:
             self.count(ops)
         told = {"step": step, "committed": committed, "why": why, "counts": self.counts.told()}
-        # The others have gone on without this keeper: it comes in again when its trainer says so.
-        self._tell(Message("committed", {**told, "out": is_out}))
+        self._tell(Message("committed", told))
 
     def count(self, ops: Ops) -> None:
         """Count what ops have sent, and found damaged."""

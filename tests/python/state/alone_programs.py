@@ -1,4 +1,4 @@
-"""Programs of test_bad_input.py and test_hindrances.py: one process that trains, with a keeper."""
+"""Programs of test_hindrances.py: one process that trains, with a keeper."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def fills_its_disk() -> None:
     eventually(lambda: [one.name for one in disk.iterdir()] == [last])
     one = disk / last
     eventually((one / "manifest.json").exists)
-    assert not [file.name for file in one.iterdir() if file.name.startswith(".")]
+    eventually(lambda: not [file.name for file in one.iterdir() if file.name.startswith(".")])
     assert any("No space left" in text for text in shown(found))
     print("FLUSHED")
 

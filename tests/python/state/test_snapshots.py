@@ -16,12 +16,19 @@ from ranks import importing
 RANKS, STEPS, LIMIT_S = 4, 12, 120
 
 
-def job(here: Path, function: str, *arguments: str, **env: str) -> str:
+def job(
+    here: Path,
+    function: str,
+    *arguments: str,
+    module: str = "snapshot_ranks",
+    ranks: int = RANKS,
+    **env: str,
+) -> str:
     """Run a job of `holdfast run` in a folder; its lines, with the ranks before them."""
     marks = here / "marks"
     marks.mkdir(exist_ok=True)
-    (here / "program.py").write_text(f"{importing('snapshot_ranks')}; snapshot_ranks.{function}()")
-    command = [sys.executable, "-m", "holdfast.cli", "run", "-n", str(RANKS), "--tag-output"]
+    (here / "program.py").write_text(f"{importing(module)}; {module}.{function}()")
+    command = [sys.executable, "-m", "holdfast.cli", "run", "-n", str(ranks), "--tag-output"]
     whole = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
