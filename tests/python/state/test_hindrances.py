@@ -71,3 +71,19 @@ def test_a_keeper_that_stood_still_for_long_has_another_in_its_place(tmp_path: P
 @pytest.mark.parametrize("what", ["is_refused", "is_anothers"])
 def test_what_is_wrong_is_refused_before_a_step(tmp_path: Path, what: str) -> None:
     assert "REFUSED" in run(tmp_path, f"wrong_programs.{what}")
+
+
+def test_snapshots_and_kills_of_keepers_leave_nothing(tmp_path: Path) -> None:
+    """The whole count is by hand: docs/evidence/snapshots.md."""
+    program = Path(__file__).resolve().parents[2] / "bench/snapshot_leaks.py"
+    done = subprocess.run(
+        [sys.executable, str(program), "--snapshots", "60", "--kills", "3"],
+        cwd=tmp_path,
+        timeout=120,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "3 kills in" in done.stdout
