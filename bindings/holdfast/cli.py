@@ -26,6 +26,7 @@ from holdfast import (
     _token,
     _topology,
 )
+from holdfast._supervise import respawn
 from holdfast.comm.bench import command as bench
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.ft.health import doctor, files_command, top, trace_command
@@ -58,20 +59,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="SECONDS",
         help="time for the other ranks to end by themselves after one has failed (default: 5)",
     )
-    run.add_argument(
-        "--respawn",
-        action="store_true",
-        help="start a rank that fails again: it takes its place at the others' next advance(); "
-        "where no other is left, all are started again",
-    )
-    run.add_argument(
-        "--max-respawns",
-        type=int,
-        default=3,
-        metavar="N",
-        help="how often each rank is started again at most (default: 3); never when it has exited "
-        "with a status of its own within 10 s of that",
-    )
+    _add_respawns(run)
     run.add_argument(
         "--mpi",
         choices=_mpi.CHOICES,
@@ -96,6 +84,38 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.set_defaults(run=_run)
 
 
+def _add_respawns(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--respawn",
+        action="store_true",
+        help="start a rank that fails again: it takes its place at the others' next advance(); "
+        "where no other is left, all are started again",
+    )
+    run.add_argument(
+        "--max-respawns",
+        type=int,
+        default=3,
+        metavar="N",
+        help="how often each rank is started again at most (default: 3); never when it has exited "
+        "with a status of its own within 10 s of that",
+    )
+    run.add_argument(
+        "--spares",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --respawn: keep N processes that have imported torch, and take over from ranks "
+        "that fail (default: 0)",
+    )
+    run.add_argument(
+        "--spare-import",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="module that spares import beside torch and holdfast; may be given several times",
+    )
+
+
 class _Part(Protocol):
     """A module with a command."""
 
@@ -107,6 +127,15 @@ class _Part(Protocol):
 
 # Name, module, help, description.
 _PARTS: tuple[tuple[str, _Part, str, str], ...] = (
+    (
+        "respawn",
+        respawn,
+        "supervise one rank of another launcher, and start it again when it dies",
+        "Runs a Python script, a module, or a program, as one rank that torchrun, srun, mpirun or "
+        "a pod has started. When it dies it is started again, and comes in again as the same rank: "
+        "the launcher never sees it. To be used for all ranks of a job. Ends with the program's "
+        "status.",
+    ),
     (
         "bench",
         bench,
@@ -256,6 +285,8 @@ def _run(arguments: argparse.Namespace) -> int:
         grace_s=arguments.grace,
         respawns=arguments.max_respawns if arguments.respawn else 0,
         mpi=arguments.mpi,
+        spares=arguments.spares,
+        spare_imports=tuple(arguments.spare_import),
     )
     return job.run()
 

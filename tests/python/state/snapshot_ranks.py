@@ -130,6 +130,7 @@ def restarts() -> None:
     torch.set_num_threads(1)
     os.environ["HOLDFAST_DOMAIN"] = f"domain{os.environ['RANK']}"
     dist.init_process_group("holdfast")
+    print("PARENT", dist.get_rank(), os.getppid(), os.getpid(), flush=True)
     job()
     dist.barrier()
     dist.destroy_process_group()
@@ -168,14 +169,21 @@ def job(restart: Restart) -> None:
 
 
 def die_if_due(rank: int, step: int, snapshots: Snapshots) -> None:
-    """Do what KILLS says: ``trainer:2:7``, ``keeper:2:7`` or ``host:2:7``, rank and step."""
+    """Do what KILLS says: ``trainer:2:7``, ``keeper``, ``host``, ``node`` or ``stop``, rank, step.
+
+    A node is a host with whoever has started the trainer; who stops waits for SIGCONT.
+    """
     for kill in os.environ.get("KILLS", "").split():
         what, *place = kill.split(":")
         mark = Path(os.environ["MARKS"]) / kill.replace(":", "-")
         if place != [str(rank), str(step)] or mark.exists():
             continue
         mark.touch()
-        if what in ("keeper", "host"):
+        if what == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if what == "node":
+            os.kill(os.getppid(), signal.SIGKILL)
+        if what in ("keeper", "host", "node"):
             os.kill(snapshots.keeper, signal.SIGKILL)
-        if what in ("trainer", "host"):
+        if what in ("trainer", "host", "node"):
             os.kill(os.getpid(), signal.SIGKILL)
