@@ -16,6 +16,7 @@
 #include "plain_array.h"
 #include "raise.h"
 #include "runtime/node.h"
+#include "runtime/rendezvous/member_id.h"
 #include "staged.h"
 #include "store.h"
 #include "topology/link_map.h"
@@ -276,6 +277,7 @@ void bind_group(nb::module_& m) {
   bind_work(m);
   bind_call(m);
   bind_communicator(m);
+  m.def("begin_anew", runtime::begin_anew);
   nb::class_<Node> node(m, "Node");
   node.def_static(
           "create",

@@ -120,6 +120,19 @@ class _Process:
         with self._lock:
             self._endings.add((before, after))
 
+    def renew(self) -> None:
+        """Have this process be another member from now on: it was voted out of its groups."""
+        self.check()
+        with self._lock:
+            nodes = list(self._nodes.values())
+            self._nodes.clear()
+        for group in list(self._groups):
+            group._leave()
+        for node in nodes:
+            node.close(_LAST_OPS_S)
+        _layer_metrics.listen(None)
+        _core.begin_anew()
+
     def close(self) -> None:
         """Close everything while callbacks still find an interpreter."""
         if os.getpid() != self._pid:
@@ -147,6 +160,7 @@ add = _process.add
 at_end = _process.at_end
 check = _process.check
 pool = _process.pool
+renew = _process.renew
 store = _process.store
 metrics_texts = _process.metrics_texts
 

@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 import holdfast
+from holdfast import _process
 from holdfast.compress.options import require
 from holdfast.errors import HoldfastError, NotMember, PeerLost
 
@@ -52,8 +53,9 @@ def restartable(
 
     The default process group, of backend ``holdfast`` and with ``on_hole="raise"`` or
     ``on_peer_loss="raise"``, is made before; it stays, and ranks that were lost take their places
-    in it when they are started again (``holdfast run --respawn``). Groups that the function has
-    made are destroyed, and so is what it has left on the heap.
+    in it when they are started again (``holdfast run --respawn``, ``holdfast respawn``). Groups
+    that the function has made are destroyed, and so is what it has left on the heap. A process that
+    was voted out while it was well, as after a pause, comes in again as a newcomer does.
 
     Parameters
     ----------
@@ -96,6 +98,7 @@ def restartable(
             try:
                 if reason.startswith(NotMember.__name__):
                     dist.destroy_process_group()
+                    _process.renew()
                     made()
                 elif number:
                     _destroy_groups()
