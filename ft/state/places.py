@@ -53,3 +53,11 @@ def slice_tiles(largest: int, data: int) -> int:
     """
     tiles = -(-largest // TILE)
     return -(-tiles // data)
+
+
+def room(coding_data: int, parity: int, body: int) -> tuple[int, int]:
+    """Return the bytes of a padded body and of parity, where the largest body has so many."""
+    if parity == 0:
+        return body, 0
+    tiles = slice_tiles(body, coding_data)
+    return tiles * coding_data * TILE, tiles * parity * TILE

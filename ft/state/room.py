@@ -10,10 +10,10 @@ from holdfast.errors import ConfigError
 from holdfast.ft.state.inbox import optimizers
 from holdfast.ft.state.keeper import memory
 from holdfast.ft.state.keeper.link import KeeperLink
-from holdfast.ft.state.keeper.ops import room
 from holdfast.ft.state.keeper.slots import SLOTS, SLOTS_OF_FLUSHES
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.members import Members
+from holdfast.ft.state.places import room
 
 _ROOM = 1 << 20
 # Of a message that a keeper answers at once.

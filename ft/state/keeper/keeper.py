@@ -21,11 +21,12 @@ from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFai
 from holdfast.ft.state.keeper.far_store import FarStore
 from holdfast.ft.state.keeper.making import GONE, Making
 from holdfast.ft.state.keeper.memory import Region
-from holdfast.ft.state.keeper.ops import Ops, room
+from holdfast.ft.state.keeper.ops import Ops
 from holdfast.ft.state.keeper.peers import Peers
 from holdfast.ft.state.keeper.slots import Slots
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.keeper.worker import Worker
+from holdfast.ft.state.places import room
 
 # A trainer that has what it waited for says within that what became of its tensors.
 _VERDICT_S = 600.0

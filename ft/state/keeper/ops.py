@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from holdfast import _core
 from holdfast.comm.group import Group
 from holdfast.errors import HoldfastError, PeerLost, ProtocolError
-from holdfast.ft.state.keeper.capture import TILE
 from holdfast.ft.state.keeper.coding import Coding, hashes_of
 from holdfast.ft.state.keeper.peers import Peers, Range
-from holdfast.ft.state.keeper.slots import Id, Seat, Slot, Slots, digest_of
+from holdfast.ft.state.keeper.slots import Id, Seat, Slot, Slots, digest_of, rows_with_damage
 from holdfast.ft.state.keeper.sources import Sources, packed, unpacked
 from holdfast.ft.state.places import slice_tiles
 
@@ -170,7 +168,7 @@ class Ops:
             flat[:] = False
             flat[: len(slot.hashes)] = slot.hashes != old.hashes
         kept = yield from coding.encode(
-            new, before, changed, lambda rows: _damaged_rows(old, changed, rows)
+            new, before, changed, lambda rows: rows_with_damage(old, changed, rows)
         )
         slot.has_parity(self._parity, hashes_of(new.rows, kept, old.row_hashes if old else None))
         if wrong := slot.damaged():
@@ -394,32 +392,3 @@ class Ops:
             # Whoever is lost meanwhile is told of by the next snapshot.
             with contextlib.suppress(HoldfastError):
                 yield from self.code(slot)
-
-
-def _damaged_rows(
-    old: Slot | None, changed: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Return the rows, of those given, in which what is used of an old slot is damaged."""
-    found = np.zeros_like(rows)
-    if old is None:
-        return found
-    tiles = len(rows)
-    parity = old.parity_view
-    for number, expected in enumerate(old.row_hashes.tolist()):
-        if rows[number % tiles]:
-            part = parity[number * TILE : (number + 1) * TILE]
-            found[number % tiles] |= xxhash.xxh3_64_intdigest(part) != expected
-    body = old.body
-    for number, expected in enumerate(old.hashes.tolist()):
-        if rows[number % tiles] and changed[number // tiles, number % tiles]:
-            part = body[number * TILE : (number + 1) * TILE]
-            found[number % tiles] |= xxhash.xxh3_64_intdigest(part) != expected
-    return found
-
-
-def room(coding_data: int, parity: int, body: int) -> tuple[int, int]:
-    """Return the bytes of a padded body and of parity, where the largest body has so many."""
-    if parity == 0:
-        return body, 0
-    tiles = slice_tiles(body, coding_data)
-    return tiles * coding_data * TILE, tiles * parity * TILE

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 
 from holdfast.ft.state.keeper.capture import TILE, Hashes, Tiles
@@ -237,3 +238,24 @@ class Slots:
         """The newest one that is committed."""
         there = [one for one in self.all if one.is_committed]
         return max(there, key=lambda one: one.id, default=None)
+
+
+def rows_with_damage(
+    old: Slot | None, changed: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Return the rows, of those given, in which what is used of an old slot is damaged."""
+    found = np.zeros_like(rows)
+    if old is None:
+        return found
+    tiles = len(rows)
+    parity = old.parity_view
+    for number, expected in enumerate(old.row_hashes.tolist()):
+        if rows[number % tiles]:
+            part = parity[number * TILE : (number + 1) * TILE]
+            found[number % tiles] |= xxhash.xxh3_64_intdigest(part) != expected
+    body = old.body
+    for number, expected in enumerate(old.hashes.tolist()):
+        if rows[number % tiles] and changed[number // tiles, number % tiles]:
+            part = body[number * TILE : (number + 1) * TILE]
+            found[number % tiles] |= xxhash.xxh3_64_intdigest(part) != expected
+    return found

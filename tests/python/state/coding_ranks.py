@@ -12,10 +12,10 @@ from coded_files import body_of, parity_of
 
 import holdfast
 from holdfast.ft.state.files.container import hashes
-from holdfast.ft.state.keeper.ops import Ops, room
+from holdfast.ft.state.keeper.ops import Ops
 from holdfast.ft.state.keeper.peers import Peers
 from holdfast.ft.state.keeper.slots import Part, Slot, Slots, digest_of
-from holdfast.ft.state.places import TILE, slice_tiles
+from holdfast.ft.state.places import TILE, room, slice_tiles
 
 FLIPS = 20
 

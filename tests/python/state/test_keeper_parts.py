@@ -18,11 +18,10 @@ from holdfast.ft.state.keeper import wire
 from holdfast.ft.state.keeper.address import Address, refuse_others
 from holdfast.ft.state.keeper.capture import TILE, Tiles, pieces_of, read
 from holdfast.ft.state.keeper.memory import Region, available, mapped
-from holdfast.ft.state.keeper.ops import room
 from holdfast.ft.state.keeper.slots import Part, Slots
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.keeper.worker import Worker
-from holdfast.ft.state.places import Places
+from holdfast.ft.state.places import Places, room
 
 
 def test_a_message_comes_as_it_was_with_its_descriptors():
