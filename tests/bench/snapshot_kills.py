@@ -85,10 +85,12 @@ def do(training: Training, number: int, kill: Kill, rng: random.Random) -> dict[
         later = Order(number + 1, "restore", -1, rng.randrange(8), kill.second)
         later.leave(training.folder)
         told["second"] = kill.second
-        if training.waits(lambda: later.hit(training.folder) is not None, WELL_S):
+        # A restore with less to do than the order skips goes by it.
+        training.waits(
+            lambda: later.hit(training.folder) is not None or training.is_well(after + 2), WELL_S
+        )
+        if not later.take_back(training.folder):
             told["second_hit"] = later.hit(training.folder)
-        else:
-            later.take_back(training.folder)
     if kill.what == "job":
         training.launcher.wait()
         training.start()
