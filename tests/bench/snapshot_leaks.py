@@ -86,6 +86,8 @@ class Training:
         looks = []
         for _ in range(10):
             self._step(snapshots)
+            snapshots.fence()
+            threading.Event().wait(0.02)  # for the keeper to be done with it
             looks.append({"trainer": has(os.getpid()), "keeper": has(snapshots.keeper)})
         return {
             who: {name: min(one[who][name] for one in looks) for name in what}

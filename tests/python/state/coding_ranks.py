@@ -32,7 +32,12 @@ class Member:
         self.slots.reserve(*room(self.k, self.m, max(map(len, self.bodies))))
         peers = Peers(holdfast.init(name="all"))
         self.ops = Ops(
-            peers, self.slots, range(self.n), self.m, lambda name, *_: holdfast.init(name=name)
+            peers,
+            self.slots,
+            range(self.n),
+            self.m,
+            lambda name, *_: holdfast.init(name=name),
+            self.n,
         )
         self.ops.renew_guards(1)
         self.step = 0

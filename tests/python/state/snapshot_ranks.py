@@ -14,7 +14,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 
 from holdfast import compress
-from holdfast.ft.state import snapshots as state_module
+from holdfast.ft.state.keeper import link as link_module
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.rng import rng
@@ -126,7 +126,7 @@ def trains() -> None:
 
 def restarts() -> None:
     """As `trains`, but who has lost a peer goes on in its own process."""
-    state_module.KeeperLink = Doomed
+    link_module.KeeperLink = Doomed
     torch.set_num_threads(1)
     os.environ["HOLDFAST_DOMAIN"] = f"domain{os.environ['RANK']}"
     dist.init_process_group("holdfast")

@@ -31,6 +31,10 @@ class Group:
     def all_reduce(self, values: Any, op: str) -> None:
         self._done()
 
+    def all_gather(self, output: Any, input: Any) -> None:
+        output[:] = 1
+        self._done()
+
     def reduce_scatter(self, output: Any, input: Any, op: str) -> None:
         output[:] = 0
         self._done()
@@ -41,7 +45,7 @@ def test_parity_that_lacks_a_member_is_none(lost_in: int) -> None:
     coding = Coding(Group(lost_in), 2, 1)
     body, parity = (memoryview(bytearray(n * 2 * TILE)) for n in (2, 1))
     shards = coding.shards(body, parity, 4 * TILE)
-    work = coding.encode(shards, None, np.ones((2, 2), bool))
+    work = coding.encode(shards, None, np.ones((2, 2), bool), lambda rows: rows)
     for _ in range(lost_in - 1):
         next(work)
     with pytest.raises(PeerLost, match="were lost in an op"):
@@ -52,13 +56,14 @@ def test_a_member_that_is_lost_while_another_is_decoded_ends_it() -> None:
     coding = Coding(Group(1), 2, 1)
     body, parity = (memoryview(bytearray(n * 2 * TILE)) for n in (2, 1))
     with pytest.raises(PeerLost):
-        list(coding.decode(coding.shards(body, parity, 4 * TILE), None, [1], 2))
+        none = np.zeros((3, 2), bool)
+        list(coding.decode(coding.shards(body, parity, 4 * TILE), None, [none, None, none]))
 
 
 def ops(slots: Slots, told: dict[int, Any], missing: tuple[int, ...]) -> Ops:
     """Of rank 0 in a code group of three whose members tell these things."""
     peers: Any = SimpleNamespace(rank=0, size=3)
-    found = Ops(peers, slots, [0, 1, 2], 1, lambda *_: None)
+    found = Ops(peers, slots, [0, 1, 2], 1, lambda *_: None, 3)
     found._guards = SimpleNamespace(tell_json=lambda _: (told, missing))
     found._coding = Coding(Group(99), 2, 1)
     return found
@@ -79,4 +84,6 @@ def test_what_nobody_knows_of_is_an_error_on_all() -> None:
     told = {member: {"guarded": {"0": None}, "largest": 100} for member in range(3)}
     choice = {"id": (1, 3), "sources": [{"kind": "decode", "repair": [], "rank": 1}], "parts": []}
     with pytest.raises(ProtocolError, match=r"nobody knows what the keepers of ranks \[1\] had"):
-        list(ops(Slots(), told, ()).rebuild(choice))
+        there = ops(Slots(), told, ())
+        there.sources = SimpleNamespace(is_home=True)
+        list(there.rebuild(choice))

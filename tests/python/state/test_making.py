@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,18 +15,23 @@ class Ops:
     """Of a group that begins anew in one epoch after the other, with nothing."""
 
     def __init__(self) -> None:
-        self.peers = SimpleNamespace(rank=0, size=2)
+        self.peers = SimpleNamespace(rank=0, size=2, tell_json=lambda _: ({}, ()))
+        self.has_guests = False
         self._epoch = 0
 
-    def choose(self, epoch: int, reached: int) -> tuple[int, dict[str, Any]]:
+    def choose(self, epoch: int, reached: int, refused: Any) -> tuple[int, dict[str, Any]]:
         self._epoch += 1
         return self._epoch, {"fresh": True, "sources": []}
 
     def renew_guards(self, epoch: int) -> None:
         """There is no code."""
 
-    def rebuild(self, choice: Any) -> Iterator[None]:
+    def rebuild(self, choice: Any) -> Generator[None, None, str]:
         yield
+        return ""
+
+    def is_well(self, why: str) -> bool:
+        return not why
 
 
 def committed(making: Making, step: int) -> list[str]:
