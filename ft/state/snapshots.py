@@ -35,6 +35,8 @@ from holdfast.ft.state.room import Reserved, refuse_too_much, to_come, with_slac
 from holdfast.ft.state.standing import Standing
 from holdfast.ft.state.stored import newest_stored, why_lost
 
+# A keeper that takes messages has them in less.
+_HAND_OVER_S = 0.2
 # Of a restore, as the choice of a snapshot names them, and as people do.
 _SOURCES = {"live": "replica", "decode": "decoded"}
 
@@ -280,9 +282,10 @@ class Snapshots:
                     self._link.send(Message("hurry"))
                     self._link.wait("captured", self._patience, self._taken)
                 error = packed.problem()
+            except Timeout as failure:
+                error, self._owed = str(failure), self._taken
             except HoldfastError as failure:
                 error = str(failure)
-                self._owed = self._taken
             with contextlib.suppress(HoldfastError):
                 self._link.send(Message("fenced", {"step": self._taken, "error": error}))
 
@@ -329,7 +332,7 @@ class Snapshots:
         head = capture.head(self._job, step, self._meeting.life)
         packed = pack(capture, head.objects[0], self._reads and bool(self._hooks))
         try:
-            self._link.send(message_of(packed, head))
+            self._link.send(message_of(packed, head), _HAND_OVER_S)
         finally:
             if packed.inbox is not None:
                 packed.inbox.close()

@@ -69,7 +69,8 @@ class KeeperLink:
     def __init__(self, connection: socket.socket, store: Any = None) -> None:
         self._connection = connection
         self._store = store
-        self._outgoing: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._outgoing: queue.SimpleQueue[tuple[Message, threading.Event] | None]
+        self._outgoing = queue.SimpleQueue()
         self._lock = threading.Condition()  # guards what is below
         self._told: deque[Message] = deque()
         self._is_gone = False
@@ -153,13 +154,26 @@ class KeeperLink:
         """Whether the keeper has ended."""
         return self._is_gone
 
-    def send(self, message: Message) -> None:
-        """Send a message, without waiting; whoever waits for an answer hears that it is gone."""
+    def send(self, message: Message, within_s: float = 0.0) -> None:
+        """Send a message; whoever waits for an answer hears that the keeper is gone.
+
+        Parameters
+        ----------
+        message : Message
+            Its descriptors may be closed afterwards.
+        within_s : float
+            Seconds to wait at most until the system has it, so that it arrives even if this process
+            is killed; it is sent later where it does not.
+        """
         own = tuple(os.dup(number) for number in message.descriptors)
-        self._outgoing.put(replace(message, descriptors=own))
+        handed_over = threading.Event()
+        self._outgoing.put((replace(message, descriptors=own), handed_over))
+        if within_s > 0:
+            handed_over.wait(within_s)
 
     def _write(self) -> None:
-        while (message := self._outgoing.get()) is not None:
+        while (one := self._outgoing.get()) is not None:
+            message, handed_over = one
             try:
                 wire.send(self._connection, message)
             except (HoldfastError, OSError):
@@ -167,6 +181,7 @@ class KeeperLink:
                 with contextlib.suppress(OSError):
                     self._connection.shutdown(socket.SHUT_RDWR)
             finally:
+                handed_over.set()
                 wire.close_all(message.descriptors)
 
     def wait(self, kind: str, timeout_s: float, step: int | None = None) -> Message:

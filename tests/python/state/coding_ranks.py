@@ -58,7 +58,7 @@ class Member:
         slot.begin(Part(self.step, len(mine), "layout", b"head"))
         slot.body[:] = mine.data
         slot.hashes = np.array(hashes(mine.data), np.uint64)
-        slot.id = (1, self.step)
+        slot.id, slot.seat = (1, self.step), self.ops.seat
         before = self.ops.sent_bytes
         done(self.ops.code(slot))
         slot.parts = [digest_of(np.array(hashes(b.data), np.uint64)) for b in self.bodies]

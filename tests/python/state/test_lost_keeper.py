@@ -20,11 +20,10 @@ def test_a_keeper_that_ends_while_it_is_told_of_a_snapshot_costs_protection_alon
     with Snapshots(state, job=f"test-{uuid.uuid4().hex}", keep_for=20.0) as snapshots:
         snapshots.take(1)
         os.kill(snapshots.keeper, signal.SIGKILL)
+        steps = itertools.count(2)
+        # Not noticed yet, or a moment ago.
         with pytest.warns(RuntimeWarning, match="the state is unprotected"):
-            # Not noticed yet, or a moment ago.
-            snapshots.take(2)
-            snapshots.take(3)
-        steps = itertools.count(4)
+            eventually(lambda: snapshots.take(next(steps)) or snapshots.unprotected, 20)
 
         def is_protected() -> bool:
             snapshots.take(next(steps))

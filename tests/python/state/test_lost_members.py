@@ -55,8 +55,8 @@ def test_parity_that_lacks_a_member_is_none(lost_in: int) -> None:
 def test_a_member_that_is_lost_while_another_is_decoded_ends_it() -> None:
     coding = Coding(Group(1), 2, 1)
     body, parity = (memoryview(bytearray(n * 2 * TILE)) for n in (2, 1))
+    none = np.zeros((3, 2), bool)
     with pytest.raises(PeerLost):
-        none = np.zeros((3, 2), bool)
         list(coding.decode(coding.shards(body, parity, 4 * TILE), None, [none, None, none]))
 
 
@@ -83,7 +83,7 @@ def test_a_snapshot_of_whose_members_one_is_gone_gets_no_parity() -> None:
 def test_what_nobody_knows_of_is_an_error_on_all() -> None:
     told = {member: {"guarded": {"0": None}, "largest": 100} for member in range(3)}
     choice = {"id": (1, 3), "sources": [{"kind": "decode", "repair": [], "rank": 1}], "parts": []}
+    there = ops(Slots(), told, ())
+    there.sources = SimpleNamespace(is_home=True)
     with pytest.raises(ProtocolError, match=r"nobody knows what the keepers of ranks \[1\] had"):
-        there = ops(Slots(), told, ())
-        there.sources = SimpleNamespace(is_home=True)
         list(there.rebuild(choice))
