@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SystemFailure
 from holdfast.ft.state import together
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.memory import mapped
@@ -18,7 +19,7 @@ from holdfast.ft.state.layout.head import Head
 from holdfast.ft.state.layout.plan import Reading, index
 from holdfast.ft.state.layout.restore import Restore
 from holdfast.ft.state.members import Members
-from holdfast.ft.state.stored import Stored
+from holdfast.ft.state.stored import newest_stored, why_lost
 
 # All ranks' keepers exchange what their trainers need meanwhile.
 _FETCH_S = 600.0
@@ -68,13 +69,19 @@ def bring_back(met: Message, link: KeeperLink, state: Mapping[str, Any], who: Me
 
 
 @torch.no_grad()
-def bring_back_stored(stored: Stored, state: Mapping[str, Any], who: Members) -> int:
-    """Put a state of files into what is there now, of any number of ranks; collective.
+def bring_back_flushed(
+    url: str, job: str, met: Message, state: Mapping[str, Any], who: Members
+) -> int | None:
+    """Put the newest state of files into what is there now, of any number of ranks; collective.
 
     Parameters
     ----------
-    stored : Stored
-        The state.
+    url : str
+        Where a run's states are; empty: nowhere.
+    job : str
+        Whose state counts.
+    met : Message
+        What the keeper has said: why keepers have none, and which step the job had reached.
     state : mapping of str to object
         Written in place.
     who : Members
@@ -82,15 +89,30 @@ def bring_back_stored(stored: Stored, state: Mapping[str, Any], who: Members) ->
 
     Returns
     -------
-    int
-        Its step.
+    int, optional
+        Its step; None: the job has had no state yet.
+
+    Raises
+    ------
+    SystemFailure
+        It has, and nobody has it any more; on all ranks.
     """
+    error = str(met.fields.get("error", ""))
+    stored, refused = newest_stored(url, job, who)
+    if stored is None:
+        if error or refused:
+            raise SystemFailure(why_lost(job, error, refused))
+        return None
     saved = stored.lend_heads()
     restore = _restore(state, saved.heads(), who)
     stored.lend([*restore.fill.readings, *map(_reading, restore.rests.items())])
     for one in restore.fill.readings:
         restore.fill.put(one.rank, saved.gather(one))
     restore.finish({rank: saved.rest(rank) for rank in restore.rests})
+    if who.rank == 0:
+        reached = int(met.fields.get("reached", 0))
+        text = stored.why_taken(reached, [error or "keepers have nothing", *refused])
+        warnings.warn(text, RuntimeWarning, stacklevel=7)
     return saved.manifest.step
 
 

@@ -8,7 +8,6 @@ at the same step boundary, and it counts when all of their keepers have their pa
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -19,7 +18,7 @@ from holdfast import _job
 from holdfast.compress.options import require
 from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFailure, Timeout
 from holdfast.ft.state import together
-from holdfast.ft.state.bring_back import bring_back, bring_back_stored
+from holdfast.ft.state.bring_back import bring_back, bring_back_flushed
 from holdfast.ft.state.files.schemes import absolute
 from holdfast.ft.state.inbox import Packed, message_of, optimizers, pack
 from holdfast.ft.state.keeper.link import KeeperLink
@@ -33,7 +32,7 @@ from holdfast.ft.state.offering import offer
 from holdfast.ft.state.restart import came_through_torch
 from holdfast.ft.state.room import Reserved, refuse_too_much, to_come, with_slack
 from holdfast.ft.state.standing import Standing
-from holdfast.ft.state.stored import newest_stored, why_lost
+from holdfast.ft.state.stored import is_any_stored
 
 # A keeper that takes messages has them in less.
 _HAND_OVER_S = 0.2
@@ -205,24 +204,20 @@ class Snapshots:
         self._reads, self._has_some = welcome.fields["reads"], bool(welcome.fields["snapshots"])
         self._standing.begin(welcome.fields["counts"])
         self._meet_states()
-        stored, refused = newest_stored(self._flush, self._job, who)
+        # Whoever has a keeper's need not read what is in files.
+        is_stored = is_any_stored(self._flush, self._job, who)
         with contextlib.suppress(SystemFailure, ProtocolError):  # it is gone: all hear of it
             self._reserve_first(int(welcome.fields["capacity"]))
-        met = self._meeting.meet(link, bool(stored))
-        error = met.fields.get("error", "")
-        if not stored and (error or (refused and met.fields["step"] < 0)):
-            raise SystemFailure(why_lost(self._job, error, refused))
+        met = self._meeting.meet(link, is_stored)
         if met.fields["step"] >= 0:
             self.step = bring_back(met, link, self._state, who)
             source = str(met.fields["source"])
             self._standing.restored(self.step, _SOURCES.get(source, "keeper"))
-        elif stored:
-            self.step = bring_back_stored(stored, self._state, who)
-            self._standing.restored(self.step, "storage")
-            if who.rank == 0:
-                reached = int(met.fields.get("reached", 0))
-                text = stored.why_taken(reached, [error or "keepers have nothing", *refused])
-                warnings.warn(text, RuntimeWarning, stacklevel=4)
+        else:
+            found = bring_back_flushed(self._flush, self._job, met, self._state, who)
+            if found is not None:
+                self.step = found
+                self._standing.restored(found, "storage")
         self._meeting.settle(link)
 
     def _meet_states(self) -> None:

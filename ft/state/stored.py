@@ -249,6 +249,17 @@ def _in_turn(wanted: list[list[Key]]) -> list[Key]:
     return [*found]
 
 
+def is_any_stored(url: str, job: str, who: Members) -> bool:
+    """Whether some rank sees a state of the job, by its manifest alone; collective.
+
+    Parameters
+    ----------
+    url, job, who : str, str, Members
+        As for `newest_stored`.
+    """
+    return bool(url) and any(who.tell(bool(_manifests(place(url), job))))
+
+
 def newest_stored(url: str, job: str, who: Members) -> tuple[Stored | None, list[str]]:
     """Return the newest state that all ranks' disks together have; collective.
 

@@ -80,6 +80,7 @@ def train(
     code: tuple[int, int] | None,
     snapshots: bool,
     frozen: float = 0.0,
+    flush: str = "",
 ) -> dict:
     import threading
 
@@ -88,6 +89,8 @@ def train(
     model, optimizer = build(options.megabytes)
     state = {"rank": {str(dist.get_rank()): {"model": model, "optim": optimizer}}}
     told: dict[str, Any] = {"code": code, "snapshots": snapshots, "frozen": frozen}
+    flushes = {"flush": flush, "flush_every": options.flush_every} if flush else {}
+    told |= flushes
     if not snapshots:
         for _ in range(WARM):
             step(model, optimizer, 0.0, pause)
@@ -96,7 +99,7 @@ def train(
         for _ in range(options.steps):
             step(model, optimizer, options.step_seconds, pause)
         return {**told, "seconds": time.monotonic() - begun}
-    with ft.Snapshots(state, code=code, every=options.every) as taken:
+    with ft.Snapshots(state, code=code, every=options.every, **flushes) as taken:
         begun, busy, waited, sent = 0.0, 0.0, 0.0, 0
         for number in taken.steps(WARM + options.steps):
             if number == WARM:
@@ -146,6 +149,8 @@ def be_rank(options: argparse.Namespace) -> None:
     if options.frozen:
         rows.append(train(options, *kinds[-1], options.frozen))
         rows[-1]["sent_by_all"] = rows[-1]["sent_mb"] / max(rows[-2]["sent_mb"], 1e-9)
+    if options.flush_every:
+        rows.append(train(options, *kinds[-1], flush=f"file://{options.folder}"))
     rows.append(torchs_own(options))
     if dist.get_rank() == 0:
         print(json.dumps({"ranks": options.ranks, "megabytes": options.megabytes, "rows": rows}))
@@ -161,14 +166,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--frozen", type=float, default=0.0, help="part of the model, 0 to 1")
+    parser.add_argument("--flush-every", type=int, default=0, help="steps, in a last row")
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.rank:
         be_rank(options)
         return 0
     run = [sys.executable, "-m", "holdfast.cli", "run", "-n", str(options.ranks)]
-    command = [*run, __file__, *arguments, "--rank"]
-    return subprocess.run(command, timeout=LIMIT_S, check=False).returncode
+    with tempfile.TemporaryDirectory() as here:
+        command = [*run, __file__, *arguments, "--folder", here, "--rank"]
+        return subprocess.run(command, timeout=LIMIT_S, check=False).returncode
 
 
 if __name__ == "__main__":
