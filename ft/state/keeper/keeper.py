@@ -128,7 +128,7 @@ class Keeper:
         """Take a message of the trainer's; return what is to be answered at once."""
         acts: dict[str, Callable[[Message], Message | None]] = {
             "status": lambda _: Message("status", self.status()),
-            "reserve": lambda told: self._add(self._reserve(told)),
+            "reserve": lambda told: self._soon(self._reserve(told)),
             "meet": lambda told: self._soon(self._meet(told)),
             "attend": lambda told: self._soon(self._attend(told)),
             "settle": lambda told: self._soon(self._settle(told)),

@@ -100,8 +100,14 @@ signal.signal(signal.SIGUSR1, count)
     eventually((tmp_path / "waits").exists)
     # torchrun signals the worker's process group.
     os.killpg(process.pid, signal.SIGUSR1)
+    assert process.stdout is not None
+    lines = [process.stdout.readline()]
+    while lines[-1] and "SIGUSR1" not in lines[-1]:
+        lines.append(process.stdout.readline())
+    # Of two that come at once either may be passed on first.
     os.killpg(process.pid, signal.SIGTERM)
-    output, _ = process.communicate(timeout=30)
+    rest, _ = process.communicate(timeout=30)
+    output = "".join(lines) + rest
     assert process.returncode == 7, output
     assert sorted(line for line in output.splitlines() if line.startswith("SIGNAL")) == [
         "SIGNAL SIGTERM",
