@@ -132,10 +132,12 @@ def restores(options: argparse.Namespace, folder: str) -> dict[str, list[float]]
             "job": f"files-{options.job}-{number}",
         }
         with ft.Snapshots(state, **files) as taken:
+            keeper = taken.keeper
             taken.take(1)
-        dist.barrier()
-        while not list(Path(folder, str(number)).glob("*/manifest.json")):
+        # It writes what is left, and ends; a new life would wait for that.
+        while Path(f"/proc/{keeper}").exists():
             time.sleep(0.05)
+        dist.barrier()
         note("files of a flush", lambda files=files: bring_back(state, files, True))
         dist.barrier()
     of_model, of_optimizer = get_state_dict(state["model"], state["optim"])
