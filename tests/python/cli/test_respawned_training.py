@@ -20,8 +20,9 @@ from waiting import eventually
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
 STEPS, LIMIT_S = 8, 120
-# What a user types: torchrun runs a program by its name in PATH.
-RESPAWN = ["--no-python", shutil.which("holdfast") or "holdfast", "respawn"]
+# The script beside this interpreter, as an activated environment finds it in PATH.
+HOLDFAST = str(Path(sys.executable).parent / "holdfast")
+RESPAWN = ["--no-python", HOLDFAST, "respawn"]
 
 
 def start(folder: Path, command: Sequence[str], **env: str) -> subprocess.Popen[str]:
