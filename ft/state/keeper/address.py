@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import threading
+import time
 from typing import NamedTuple
 
 import xxhash
@@ -16,6 +18,8 @@ import xxhash
 from holdfast.errors import AuthFailed
 
 _MOST_NAME = 255
+# Between two looks at a name that is taken.
+_TAKEN_S = 0.02
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -52,6 +56,28 @@ class Address(NamedTuple):
             listener.close()
             return None
         listener.listen(16)
+        return listener
+
+    def take(self, within_s: float) -> socket.socket | None:
+        """Take the name, also of a keeper that is ending; None where one answers to it.
+
+        Parameters
+        ----------
+        within_s : float
+            Seconds to wait at most for the end of a keeper that does not answer any more.
+        """
+        begun, waiting = time.monotonic(), threading.Event()
+        while (listener := self.listen()) is None:
+            try:
+                other = self.connect(within_s)
+            except AuthFailed:
+                return None
+            if other is not None:
+                other.close()
+                return None
+            if time.monotonic() - begun > within_s:
+                return None
+            waiting.wait(_TAKEN_S)
         return listener
 
     def connect(self, timeout_s: float) -> socket.socket | None:

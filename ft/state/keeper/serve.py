@@ -92,7 +92,7 @@ def serve(address: Address, options: Options, keep_for_s: float) -> None:
     keep_for_s : float
         Seconds without a trainer after which it ends.
     """
-    listener = address.listen()
+    listener = address.take(_PARTING_S)
     if listener is None:
         return
 
@@ -125,4 +125,5 @@ def serve(address: Address, options: Options, keep_for_s: float) -> None:
             connection.setblocking(True)
             caller = _Caller(keeper, connection, room)
             threading.Thread(target=caller.run, daemon=True).start()
-        keeper.parted.wait(_PARTING_S)
+    # The name is free by now, for the keeper of the next life.
+    keeper.parted.wait(_PARTING_S)

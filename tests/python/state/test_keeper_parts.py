@@ -191,7 +191,21 @@ def test_a_keepers_name_is_one_of_user_job_host_and_rank():
     assert caller is not None
     assert refuse_others(caller, "a test") == os.getpid()
     caller.close()
+    assert place.take(5.0) is None  # it answers
     listener.close()
+
+
+def test_the_name_of_a_keeper_that_is_ending_is_waited_for():
+    place = Address(f"test-ends-{os.getpid()}", "", 0)
+    ending = place.listen()
+    assert ending is not None
+    ending.shutdown(socket.SHUT_RDWR)
+    end = threading.Timer(0.1, ending.close)
+    end.start()
+    taken = place.take(20.0)
+    end.join()
+    assert taken is not None
+    taken.close()
 
 
 def test_another_users_process_is_refused(monkeypatch: pytest.MonkeyPatch):
