@@ -209,8 +209,11 @@ class Keeper:
         rank, size = message.number("rank"), message.number("size")
         timeout_s = float(message.number("timeout_s"))
         ranks, parity = message.fields["ranks"], message.number("parity", 255)
-        self._store = FarStore(self.tell)
-        store = self._store
+        with self._lock:
+            if self._send is None or self._send is not self._asked_by:
+                raise HoldfastError("the trainer that was to meet others is gone")
+            # Closed by `leave`, in which nobody can come between.
+            store = self._store = FarStore(self.tell)
 
         def meet(which: str, member: int, members: int) -> Group:
             return self._join(store, f"{name}/code/{which}", member, members, timeout_s)
