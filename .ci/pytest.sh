@@ -13,7 +13,8 @@ export root=$PWD
 # In tests/python; chosen so that neither process is alone for long.
 export timed="membership transports secure health group
   topology/test_discover.py topology/test_measure.py topology/test_measure_links.py
-  cli/test_bench.py compress/test_codec_cost.py outer/test_auto_codec.py"
+  cli/test_bench.py compress/test_codec_cost.py outer/test_auto_codec.py
+  state/test_hindrances.py state/test_power_loss.py state/test_snapshots.py"
 
 # A folder of its own to be in, empty, so that nothing of the repository can shadow the wheel; and a
 # cache of its own: pytest writes the whole list of what failed last.
