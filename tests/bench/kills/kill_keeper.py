@@ -14,7 +14,7 @@ from typing import Any
 from trap import Trap
 
 from holdfast import _keeper
-from holdfast.ft.state.keeper import coding, flushing, keeper, making, ops
+from holdfast.ft.state.keeper import coding, flushing, keeper, making, ops, sources
 
 
 def by_parts(function: Callable[..., Iterator[Any]], trap: Trap, phase: str) -> Any:
@@ -48,11 +48,11 @@ def lay(trap: Trap) -> None:
     ops.Ops.tell_part = around(ops.Ops.tell_part, trap, "commit")
     ops.Ops.close_op = around(ops.Ops.close_op, trap, "commit")
     flushing.Flushing._written = around(flushing.Flushing._written, trap, "flush")
-    flushing.Flushing._commit = around(flushing.Flushing._commit, trap, "flush")
+    flushing.Flushing._committed = around(flushing.Flushing._committed, trap, "flush")
     ops.Ops.choose = around(ops.Ops.choose, trap, "restore")
     ops.Ops.renew_guards = around(ops.Ops.renew_guards, trap, "restore")
     ops.Ops.rebuild = by_parts(ops.Ops.rebuild, trap, "restore")
-    ops.Ops.fetch = by_parts(ops.Ops.fetch, trap, "restore")
+    sources.Sources.fetch = by_parts(sources.Sources.fetch, trap, "restore")
 
 
 def log_failures() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import queue
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError
@@ -43,3 +46,19 @@ def test_nobody_is_met_for_a_trainer_that_has_gone():
     assert said.get(timeout=20).kind == "reserved"
     assert met.empty()
     keeper.leave()
+
+
+def test_the_bench_of_kills_finds_every_place_where_it_kills(tmp_path: Path):
+    """By name: one that has another name would leave the bench with keepers that do not come."""
+    kills = Path(__file__).resolve().parents[2] / "bench/kills"
+    lay = "import sys, pathlib, trap, kill_keeper; "
+    lay += "kill_keeper.lay(trap.Trap(pathlib.Path(sys.argv[1]), 'keeper', 0)); print('LAID')"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(kills)!r}); {lay}", tmp_path],
+        timeout=60,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    assert done.stdout == "LAID\n"
