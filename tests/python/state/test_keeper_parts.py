@@ -6,6 +6,8 @@ import mmap
 import os
 import random
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -14,7 +16,7 @@ import pytest
 
 from holdfast import _core, _job
 from holdfast.errors import AuthFailed, ConfigError, ProtocolError, SystemFailure, Timeout
-from holdfast.ft.state.keeper import wire
+from holdfast.ft.state.keeper import link, wire
 from holdfast.ft.state.keeper.address import Address, refuse_others
 from holdfast.ft.state.keeper.capture import TILE, Tiles, pieces_of, read
 from holdfast.ft.state.keeper.memory import Region, available, mapped
@@ -206,6 +208,35 @@ def test_the_name_of_a_keeper_that_is_ending_is_waited_for():
     end.join()
     assert taken is not None
     taken.close()
+
+
+def test_a_keeper_is_started_again_when_the_one_of_the_life_before_has_gone(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """One that ends has the address, and answers nobody: who is started meanwhile ends at once."""
+    place, started = Address(f"test-{os.getpid()}", "again", 0), []
+
+    def answer(listener: socket.socket) -> None:
+        caller, _ = listener.accept()
+        with caller, listener:
+            assert wire.receive(caller) is not None
+            wire.send(caller, Message("welcome", {"snapshots": []}))
+            wire.receive(caller)
+
+    def start(address: Address, _: float) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        process.wait()
+        started.append(process)
+        if len(started) == 3:
+            listener = address.listen()
+            assert listener is not None
+            threading.Thread(target=answer, args=(listener,), daemon=True).start()
+        return process
+
+    monkeypatch.setattr(link, "start", start)
+    found, welcome = link.KeeperLink.find(place, None, 60.0, 5.0)
+    assert (welcome.kind, len(started)) == ("welcome", 3)
+    found.close()
 
 
 def test_another_users_process_is_refused(monkeypatch: pytest.MonkeyPatch):
