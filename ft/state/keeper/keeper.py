@@ -61,6 +61,7 @@ class Keeper:
         self._is_guest = False  # there for what it has; its rank has no trainer
         self._choice: dict[str, Any] = {}  # what all go on from
         self._asked_by: Send | None = None  # the trainer that wants what is being done
+        self._heard: queue.SimpleQueue[Message | None] = queue.SimpleQueue()  # its verdicts
         self._lock = threading.Lock()  # guards what is below
         self._send: Send | None = None  # to the trainer that is there
         self._store: FarStore | None = None
@@ -116,10 +117,11 @@ class Keeper:
 
     def _add(self, task: Iterator[None]) -> None:
         """Do a task of the trainer that is there now, after those before it."""
-        asked_by = self._send
+        with self._lock:
+            asked_by, verdicts = self._send, self._verdicts
 
         def run() -> Iterator[None]:
-            self._asked_by = asked_by
+            self._asked_by, self._heard = asked_by, verdicts
             yield from task
 
         self._worker.add(run())
@@ -320,7 +322,7 @@ class Keeper:
         """Wait until the trainer has said whether its tensors stayed as they were."""
         while True:
             try:
-                told = self._verdicts.get(timeout=_VERDICT_S)
+                told = self._heard.get(timeout=_VERDICT_S)
             except queue.Empty:
                 return f"the trainer has not said within {_VERDICT_S} s that its tensors stayed"
             if told is None:
