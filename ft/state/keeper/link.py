@@ -12,7 +12,6 @@ import ctypes
 import os
 import queue
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -26,65 +25,18 @@ from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFai
 from holdfast.ft.state.keeper import far_store, wire
 from holdfast.ft.state.keeper.address import Address
 from holdfast.ft.state.keeper.serve import VERSION
+from holdfast.ft.state.keeper.starting import Starter
 from holdfast.ft.state.keeper.wire import Message
 
 _PR_SET_PTRACER = 0x59616D61  # linux/prctl.h; of Yama
 # Python, NumPy and the core are read from disk meanwhile.
 _START_S = 30.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.1
-# From a start that was in vain to the next one, twice as long each time.
-_FIRST_AGAIN_S = 0.1
 _SEND_S = _ANSWER_S = 30.0
 # For what was sent to get there, when the connection is closed.
 _LAST_S = 5.0
 # The end of a process is known so soon.
 _MISSED_S = 10.0
-
-
-def start(address: Address, keep_for_s: float) -> subprocess.Popen[bytes]:
-    """Start a keeper, in a session of its own; one that finds another there ends at once."""
-    command = [sys.executable, "-m", "holdfast._keeper", "--job", address.job]
-    place = ["--host", address.host, "--rank", str(address.rank), "--keep-for", str(keep_for_s)]
-    process = subprocess.Popen(
-        [*command, *place],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd="/",
-    )
-    # Waits for its end, so that none is left as a zombie while this process lives.
-    threading.Thread(target=process.wait, daemon=True).start()
-    return process
-
-
-class _Starter:
-    """Starts a keeper where there is none, and again while that is of use.
-
-    Parameters
-    ----------
-    address : Address
-        The keeper's.
-    keep_for_s : float
-        For which it stays without a trainer.
-    """
-
-    def __init__(self, address: Address, keep_for_s: float) -> None:
-        self._address, self._keep_for_s = address, keep_for_s
-        self._process: subprocess.Popen[bytes] | None = None
-        self._at, self._again_s = 0.0, _FIRST_AGAIN_S
-
-    def go(self, now: float) -> None:
-        """Nobody answers at the address, at a time in seconds: start one, unless one is to come."""
-        waited = now - self._at
-        if self._process is not None:
-            # It ends well where another one has the address: one of a life that has ended, which
-            # answers nobody any more, and goes in a moment.
-            is_in_vain = self._process.returncode == 0 and waited > self._again_s
-            if not is_in_vain and waited <= _START_S / 3:
-                return
-            self._again_s = min(2 * self._again_s, _START_S / 3)
-        self._process, self._at = start(self._address, self._keep_for_s), now
 
 
 class KeeperLink:
@@ -131,8 +83,15 @@ class KeeperLink:
         AuthFailed
             Another user's process is at its place.
         """
+        with Starter(address, keep_for_s, within_s) as starter:
+            return cls._call(address, store, starter, within_s)
+
+    @classmethod
+    def _call(
+        cls, address: Address, store: Any, starter: Starter, within_s: float
+    ) -> tuple[KeeperLink, Message]:
         begun, pause = time.monotonic(), _FIRST_PAUSE_S
-        starter, waiting, refused = _Starter(address, keep_for_s), threading.Event(), ""
+        waiting, refused = threading.Event(), ""
         while (waited := time.monotonic() - begun) < within_s:
             connection = address.connect(_SEND_S)
             if connection is not None:
@@ -155,7 +114,7 @@ class KeeperLink:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         raise SystemFailure(
             f"the keeper of job {address.job!r}, rank {address.rank}, has not come within "
-            f"{within_s:g} s {refused}; see what `python -m holdfast._keeper` says"
+            f"{within_s:g} s: {refused or starter.said or 'it says nothing'}"
         )
 
     def hello(self, timeout_s: float) -> Message:

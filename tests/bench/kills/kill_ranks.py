@@ -18,7 +18,7 @@ from torch import nn
 from trap import Trap
 
 from holdfast import compress
-from holdfast.ft.state.keeper import link
+from holdfast.ft.state.keeper import starting
 from holdfast.ft.state.layout.flatten import flatten
 from holdfast.ft.state.layout.rng import rng
 from holdfast.ft.state.restart import Restart, restartable
@@ -173,7 +173,7 @@ def main() -> None:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    link.subprocess = _Processes
+    starting.subprocess = _Processes
     TRAP.sign()
     torch.set_num_threads(1)
     os.environ["HOLDFAST_DOMAIN"] = f"domain{RANK}"

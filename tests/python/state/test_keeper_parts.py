@@ -16,7 +16,7 @@ import pytest
 
 from holdfast import _core, _job
 from holdfast.errors import AuthFailed, ConfigError, ProtocolError, SystemFailure, Timeout
-from holdfast.ft.state.keeper import link, wire
+from holdfast.ft.state.keeper import link, starting, wire
 from holdfast.ft.state.keeper.address import Address, refuse_others
 from holdfast.ft.state.keeper.capture import TILE, Tiles, pieces_of, read
 from holdfast.ft.state.keeper.memory import Region, available, mapped
@@ -223,7 +223,7 @@ def test_a_keeper_is_started_again_when_the_one_of_the_life_before_has_gone(
             wire.send(caller, Message("welcome", {"snapshots": []}))
             wire.receive(caller)
 
-    def start(address: Address, _: float) -> subprocess.Popen[bytes]:
+    def start(address: Address, *_: object) -> subprocess.Popen[bytes]:
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()
         started.append(process)
@@ -233,10 +233,18 @@ def test_a_keeper_is_started_again_when_the_one_of_the_life_before_has_gone(
             threading.Thread(target=answer, args=(listener,), daemon=True).start()
         return process
 
-    monkeypatch.setattr(link, "start", start)
+    monkeypatch.setattr(starting, "start", start)
     found, welcome = link.KeeperLink.find(place, None, 60.0, 5.0)
     assert (welcome.kind, len(started)) == ("welcome", 3)
     found.close()
+
+
+def test_why_a_keeper_could_not_begin_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOLDFAST_TIMEOUT", "soon")
+    place = Address(f"test-{os.getpid()}", "none", 0)
+    words = r"rank 0, ended with 1 before it answered: .*HOLDFAST_TIMEOUT = 'soon'; accepted"
+    with pytest.raises(SystemFailure, match=words):
+        link.KeeperLink.find(place, None, 60.0, 20.0)
 
 
 def test_another_users_process_is_refused(monkeypatch: pytest.MonkeyPatch):
