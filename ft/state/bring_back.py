@@ -56,14 +56,21 @@ def bring_back(met: Message, link: KeeperLink, state: Mapping[str, Any], who: Me
         heads.append(Head.from_bytes(met.blob[at : at + length]))
         at += length
     restore = _restore(state, heads, who)
-    data, at = _fetched(restore, link, step, who), 0
+    own, data = _fetched(restore, link, step, who)
+    at = 0
     for one in restore.fill.readings:
-        restore.fill.put(one.rank, data[at : at + one.nbytes])
-        at += one.nbytes
+        if one.rank in own:
+            restore.fill.put_body(one.rank, own[one.rank])
+        else:
+            restore.fill.put(one.rank, data[at : at + one.nbytes])
+            at += one.nbytes
     found = {}
-    for rank, (_, length) in restore.rests.items():
-        found[rank] = bytes(data[at : at + length])
-        at += length
+    for rank, (place, length) in restore.rests.items():
+        if rank in own:
+            found[rank] = bytes(own[rank][place : place + length])
+        else:
+            found[rank] = bytes(data[at : at + length])
+            at += length
     restore.finish(found)
     return step
 
@@ -128,8 +135,13 @@ def _restore(state: Mapping[str, Any], heads: Sequence[Head], who: Members) -> R
     return restore
 
 
-def _fetched(restore: Restore, link: KeeperLink, step: int, who: Members) -> memoryview:
-    """Return all ranges of all bodies that a rank needs, one after the other."""
+def _fetched(
+    restore: Restore, link: KeeperLink, step: int, who: Members
+) -> tuple[dict[int, memoryview], memoryview]:
+    """Return the bodies that lie with this rank's keeper, by rank, where they lie.
+
+    And all ranges of the others that this rank needs, one after the other.
+    """
     rows = [
         np.stack([np.full_like(one.starts, one.rank), one.starts, one.lengths], axis=1)
         for one in restore.fill.readings
@@ -137,7 +149,12 @@ def _fetched(restore: Restore, link: KeeperLink, step: int, who: Members) -> mem
     rests = [np.array([[rank, *place]]) for rank, place in restore.rests.items()]
     wanted = np.concatenate([*rows, *rests]).astype("<i8")
     with contextlib.suppress(HoldfastError):  # of a keeper that is gone: all hear of it
-        link.send(Message("fetch", {"step": step, "ranges": len(wanted)}, wanted.tobytes()))
+        fields = {"step": step, "ranges": len(wanted), "own": 1}
+        link.send(Message("fetch", fields, wanted.tobytes()))
         link.send(Message("hurry"))
     got = together.wait(link, "fetched", _FETCH_S, who)
-    return memoryview(mapped(got.descriptors[0], got.number("nbytes")))
+    counts = [got.number("nbytes"), *(int(nbytes) for _, nbytes in got.fields["own"])]
+    pairs = zip(got.descriptors, counts, strict=True)
+    data, *bodies = [memoryview(mapped(number, nbytes))[:nbytes] for number, nbytes in pairs]
+    ranks = [int(rank) for rank, _ in got.fields["own"]]
+    return dict(zip(ranks, bodies, strict=True)), data

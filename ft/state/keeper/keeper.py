@@ -30,6 +30,8 @@ from holdfast.ft.state.places import room
 
 # A trainer that has what it waited for says within that what became of its tensors.
 _VERDICT_S = 600.0
+# Bodies that a trainer gets as they lie, beside what it gets of others' in one message.
+_MOST_OWN = 3
 
 Send = Callable[[Message], None]
 Join = Callable[[Any, str, int, int, float], Group]
@@ -233,7 +235,9 @@ class Keeper:
         choice = yield from self._making.begin_anew(ops, bool(message.number("stored")))
         if not choice.get("error") and not choice["fresh"]:
             ops.heads()
-            yield from ops.fetch([], memoryview(b""))
+            if ops.sources is not None:
+                yield from ops.sources.fetch(self.slots, [], memoryview(b""))
+                ops.sources.forget()
         self._part(well=True)
 
     def _settle(self, message: Message) -> Iterator[None]:
@@ -331,8 +335,8 @@ class Keeper:
                 return str(told.fields.get("error", ""))
 
     def _fetch(self, message: Message) -> Iterator[None]:
-        if self._ops is None:
-            raise ProtocolError("fetch, before the keepers have met")
+        if self._ops is None or (sources := self._ops.sources) is None:
+            raise ProtocolError("fetch, and there is no snapshot that all could have")
         count = message.number("ranges", 1 << 24)
         rows = np.frombuffer(message.blob, "<i8")
         if len(rows) != 3 * count:
@@ -340,11 +344,18 @@ class Keeper:
         wanted = [(int(r), int(at), int(n)) for r, at, n in rows.reshape(-1, 3)]
         if any(source < 0 or n < 0 for source, _, n in wanted):
             raise ProtocolError("a range of a rank that there is not, or of less than nothing")
-        total = sum(n for _, _, n in wanted)
+        # What lies here the trainer reads where it lies.
+        there = sources.own(self.slots) if message.fields.get("own") else {}
+        ranks = sorted({r for r, _, _ in wanted} & {*there})[:_MOST_OWN]
+        far = [one for one in wanted if one[0] not in ranks]
+        total = sum(n for _, _, n in far)
         region = Region("restored state", max(1, total))
         try:
-            yield from self._ops.fetch(wanted, region.view)
-            self.tell(Message("fetched", {"nbytes": total}, b"", (region.descriptor,)))
+            yield from sources.fetch(self.slots, far, region.view)
+            fields = {"nbytes": total, "own": [[r, there[r][1]] for r in ranks]}
+            lent = (there[r][0].descriptor for r in ranks)
+            self.tell(Message("fetched", fields, b"", (region.descriptor, *lent)))
         finally:
             region.close()
+        sources.forget()
         yield from self._ops.renew_parity()

@@ -16,7 +16,7 @@ from holdfast import _core
 from holdfast.comm.group import Group
 from holdfast.errors import HoldfastError, PeerLost, ProtocolError
 from holdfast.ft.state.keeper.coding import Coding, hashes_of
-from holdfast.ft.state.keeper.peers import Peers, Range
+from holdfast.ft.state.keeper.peers import Peers
 from holdfast.ft.state.keeper.slots import Id, Seat, Slot, Slots, digest_of, rows_with_damage
 from holdfast.ft.state.keeper.sources import Sources, packed, unpacked
 from holdfast.ft.state.places import slice_tiles
@@ -377,12 +377,6 @@ class Ops:
     def heads(self) -> dict[int, bytes]:
         """Return the heads of the chosen snapshot, by the ranks of then; collective."""
         return {} if self.sources is None else self.sources.heads(self._slots)
-
-    def fetch(self, wanted: Sequence[Range], into: memoryview) -> Iterator[None]:
-        """Fetch ranges of the chosen snapshot's bodies; collective, also for who wants nothing."""
-        if self.sources is None:
-            raise ProtocolError("fetch, and there is no snapshot that all could have")
-        yield from self.sources.fetch(self._slots, wanted, into)
 
     def renew_parity(self) -> Iterator[None]:
         """Make the parity again that is lost of what was restored; collective, behind training."""

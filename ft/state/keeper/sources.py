@@ -92,8 +92,19 @@ class Sources:
         found = {int(r): text for one in told.values() for r, text in one["heads"].items()}
         return {rank: base64.b64decode(found[rank]) for rank in sorted(found)}
 
+    def own(self, slots: Slots) -> dict[int, tuple[Region, int]]:
+        """Return the bodies that this keeper gives, and their bytes, by the ranks of then."""
+        found = {rank: (region, part.nbytes) for rank, (part, region) in self._made.items()}
+        slot = slots.with_id(self.id)
+        if slot is not None and self._holders.get(slot.seat.rank) == self._peers.rank:
+            found.setdefault(slot.seat.rank, (slot.region, len(slot.body)))
+        return found
+
     def fetch(self, slots: Slots, wanted: Sequence[Range], into: memoryview) -> Iterator[None]:
-        """Fetch ranges of bodies; collective. What was made for it is given back afterwards."""
+        """Fetch ranges of bodies, once all are as they were captured; collective.
+
+        Also for who wants nothing. What was made again for it is there until `forget`.
+        """
         bodies = {rank: region.view[: part.nbytes] for rank, (part, region) in self._made.items()}
         slot, damaged = slots.with_id(self.id), 0
         if slot is not None and slot.seat.rank not in bodies:
@@ -105,8 +116,6 @@ class Sources:
                 f"tiles of ranks' keepers have changed in memory since they were checked: {wrong}"
             )
         yield from self._peers.exchange(wanted, bodies, self._holders, into)
-        bodies.clear()
-        self.forget()
 
     def forget(self) -> None:
         """Give back what was made again."""

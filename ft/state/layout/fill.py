@@ -86,6 +86,41 @@ class Fill:
             self._write(piece, raw[piece.at : piece.at + piece.nbytes])
         self._left.discard(rank)
 
+    @torch.no_grad()
+    def put_body(self, rank: int, body: bytes | bytearray | memoryview) -> None:
+        """Write what is needed of a rank's body, which is at hand as a whole.
+
+        Parameters
+        ----------
+        rank : int
+            Whose.
+        body : bytes-like
+            All of it.
+
+        Raises
+        ------
+        ProtocolError
+            It is too short.
+        """
+        reading = next(one for one in self._readings if one.rank == rank)
+        raw = np.frombuffer(body, dtype=np.uint8)
+        ends = reading.starts + reading.lengths
+        if len(ends) and raw.nbytes < int(ends.max()):
+            raise ProtocolError(
+                f"rank {rank}'s body has {raw.nbytes} bytes; accepted: {int(ends.max())} and more"
+            )
+        # Where ranges begin among those one after the other, in which pieces count.
+        begins = np.cumsum(reading.lengths) - reading.lengths
+        for piece in reading.pieces:
+            first, last = np.searchsorted(begins, [piece.at, piece.at + piece.nbytes - 1], "right")
+            parts = []
+            for number in range(int(first) - 1, int(last)):
+                start, begin = int(reading.starts[number]), int(begins[number])
+                upto = min(piece.at + piece.nbytes, begin + int(reading.lengths[number]))
+                parts.append(raw[start + max(piece.at - begin, 0) : start + upto - begin])
+            self._write(piece, parts[0] if len(parts) == 1 else np.concatenate(parts))
+        self._left.discard(rank)
+
     def _write(self, piece: Piece, raw: np.ndarray) -> None:
         local = self._locals[piece.wanted]
         view = local.views[piece.box]

@@ -160,7 +160,7 @@ def restore() -> None:
     heads = index(Head.from_bytes(Path(f"head-{r}").read_bytes()) for r in range(count))
     work = Restore(state, heads, rank, size)
     for reading in work.fill.readings:
-        work.fill.put(reading.rank, reading.gather(Path(f"body-{reading.rank}").read_bytes()))
+        work.fill.put_body(reading.rank, Path(f"body-{reading.rank}").read_bytes())
     bodies = {r: Path(f"body-{r}").read_bytes()[a : a + n] for r, (a, n) in work.rests.items()}
     work.finish(bodies)
     tell({"sums": sums(state), "next": float(torch.rand(()))})

@@ -83,6 +83,19 @@ class Trainer:
         count = got.number("nbytes")
         return np.frombuffer(mapped(got.descriptors[0], count), np.uint8, count)
 
+    def fetch_own(self, step: int, other: int) -> tuple[np.ndarray, np.ndarray]:
+        """This rank's body, read where it lies, and bytes of another one's."""
+        from holdfast.ft.state.keeper.memory import mapped
+
+        rows = np.array([[self.rank, 7, 1], [other, 7, 9]], "<i8")
+        fields = {"step": step, "ranges": 2, "own": 1}
+        self.link.send(Message("fetch", fields, rows.tobytes()))
+        got = self.link.wait("fetched", WAIT_S)
+        assert got.fields["own"] == [[self.rank, BYTES]], got.fields
+        assert got.number("nbytes") == 9, "one's own bytes are not copied"
+        far, own = map(mapped, got.descriptors, (9, BYTES))
+        return np.frombuffer(own, np.uint8, BYTES), np.frombuffer(far, np.uint8, 9)
+
 
 def contents(rank: int, step: int) -> np.ndarray:
     return np.random.default_rng([rank, step]).integers(0, 256, BYTES, np.uint8)
@@ -113,6 +126,9 @@ def commits_and_goes_back() -> None:
     assert second.met.blob.decode() == "".join(f"head of {r}" for r in range(second.size))
     neighbour = (second.rank + 1) % second.size
     assert (second.fetch(4, neighbour) == contents(neighbour, 4)[7:]).all()
+    own, far = second.fetch_own(4, neighbour)
+    assert (own == contents(second.rank, 4)).all()
+    assert (far == contents(neighbour, 4)[7:16]).all()
     process = second.welcome["process"]
     second.link.send(Message("end"))
     while not second.link.is_gone:

@@ -490,6 +490,8 @@ def test_bytes_that_have_not_come_or_are_too_few_are_refused():
         work.finish({})
     with pytest.raises(ProtocolError, match="3 bytes came; accepted: 20"):
         work.fill.put(0, b"abc")
+    with pytest.raises(ProtocolError, match="rank 0's body has 19 bytes; accepted: 20"):
+        work.fill.put_body(0, bytes(19))
     work.fill.put(0, work.fill.readings[0].gather(saved[1]))
     with pytest.raises(ProtocolError, match="rest of rank 0's image is damaged"):
         work.finish({0: b"abc"})
