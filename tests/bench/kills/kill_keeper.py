@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,15 @@ from holdfast.ft.state.keeper import coding, flushing, keeper, making, ops, sour
 def by_parts(function: Callable[..., Iterator[Any]], trap: Trap, phase: str) -> Any:
     """Wrap a generator: a trap before each of its parts, and after the last."""
 
-    def wrapped(*arguments: Any, **named: Any) -> Iterator[Any]:
-        trap.at(phase, f"{function.__name__} 0")
-        for number, part in enumerate(function(*arguments, **named)):
+    def wrapped(*arguments: Any, **named: Any) -> Generator[Any, None, Any]:
+        parts = function(*arguments, **named)
+        for number in itertools.count():
+            trap.at(phase, f"{function.__name__} {number}")
+            try:
+                part = next(parts)
+            except StopIteration as end:
+                return end.value
             yield part
-            trap.at(phase, f"{function.__name__} {number + 1}")
 
     return wrapped
 
