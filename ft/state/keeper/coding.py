@@ -2,10 +2,11 @@
 
 A group of n = k + m members has n codewords, each with data of k members and parity on the m
 others, in rotation (`Places`). Parity is a reduce_scatter with xor: each member multiplies its
-tiles by the code's coefficients, and block h of the sum is what member h holds. Making a lost body
-again is the same with the coefficients of the inverse. Tiles are done in rows: the t-th tile of
-every slice. A row in which nobody's tile has changed keeps its parity; where some have changed,
-what changed is sent to who has the parity (all_to_all), and nothing else.
+tiles by the code's coefficients, and block h of the sum is what member h holds. A lost body is made
+again with the coefficients of the inverse, of tiles that are sent to who has lost it alone
+(all_to_all). Tiles are done in rows: the t-th tile of every slice. A row in which nobody's tile has
+changed keeps its parity; where some have changed, what changed is sent to who has the parity
+(all_to_all), and nothing else.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from holdfast.ft.state.places import Places, slice_tiles
 
 _Bytes = npt.NDArray[np.uint8]
 _Marks = npt.NDArray[np.bool_]
-_Plan = dict[tuple[int, int], tuple[list[int], list[int]]]
-"""By member and slice: sources, and what each is multiplied by."""
+_Plan = dict[tuple[int, int], dict[int, tuple[int, int]]]
+"""By member and slice: of which members which shards, and what each is multiplied by."""
+# Tiles of a row that a member gets at a time while its body is made again.
+_AT_ONCE = 16
 
 
 class Shards(NamedTuple):
@@ -65,7 +68,7 @@ class Coding:
         self._group = group
         self._code = _core.ErasureCode(data, parity)
         n = self.places.members
-        self._sent = np.zeros((n, max(data, parity), TILE), np.uint8)
+        self._sent = np.zeros((n, parity, TILE), np.uint8)
         self.sent_bytes = 0
         """What this member has given to the others in all, multiplied."""
 
@@ -139,7 +142,7 @@ class Coding:
         for tile in range(tiles):
             if old is None or not uses_old[tile]:
                 self._contribute(new, tile)
-                new.rows[:, tile] = self._scatter(self.places.parity)
+                new.rows[:, tile] = self._scatter()
             elif kept[tile]:
                 new.rows[:, tile] = old.rows[:, tile]
                 continue
@@ -192,15 +195,13 @@ class Coding:
             coefficients = [self._code.coefficient(row, column) for row in range(places.parity)]
             _core.multiply_tiles(outputs, [new.slices[column, tile]], coefficients)
 
-    def _scatter(self, blocks: int) -> _Bytes:
+    def _scatter(self) -> _Bytes:
         """Xor everybody's blocks, and return this member's."""
-        places, me = self.places, self._group.rank
-        sent = np.ascontiguousarray(self._sent[:, :blocks])
-        self.sent_bytes += (places.members - 1) * blocks * TILE
+        members, blocks, _ = self._sent.shape
+        self.sent_bytes += (members - 1) * blocks * TILE
         found = np.empty((blocks, TILE), np.uint8)
-        self._group.reduce_scatter(found.reshape(-1), sent.reshape(-1), op="bxor")
+        self._group.reduce_scatter(found.reshape(-1), self._sent.reshape(-1), op="bxor")
         self._refuse_holes()
-        assert places.members > me
         return found
 
     def _refuse_holes(self) -> None:
@@ -232,31 +233,52 @@ class Coding:
         PeerLost
             Too many are lost, or one more meanwhile.
         """
-        places, me = self.places, self._group.rank
+        places = self.places
         known = [one for one in bad if one is not None]
         tiles = known[0].shape[1] if known else 0
         lost = np.stack(
             [np.ones((places.members, tiles), bool) if one is None else one for one in bad]
         )
-        plans: dict[bytes, _Plan] = {}
+        plans: dict[bytes, list[_Plan]] = {}
         for tile in np.flatnonzero(lost[:, : places.data].any(axis=(0, 1))).tolist():
             pattern = lost[:, :, tile]
             key = pattern.tobytes()
             plan = plans[key] = plans.get(key) or self._plan(pattern)
-            self._sent[:] = 0
-            for (member, column), (sources, coefficients) in plan.items():
-                shard = places.row(me, places.codeword_of_slice(member, column))
-                if mine is not None and shard in sources:
-                    by = coefficients[sources.index(shard)]
-                    _core.multiply_tiles(
-                        [self._sent[member, column]], [mine.tile(shard, tile)], [by]
-                    )
-            found = self._scatter(places.data)
-            if into is not None:
-                for column in np.flatnonzero(pattern[me, : places.data]).tolist():
-                    into[column, tile] = found[column]
-            yield
-        self._sent[:] = 0
+            for part in plan:
+                self._make(mine, into, part, tile)
+                yield
+
+    def _make(self, mine: Shards | None, into: _Bytes | None, part: _Plan, tile: int) -> None:
+        """Make lost slices' tiles of one row; only who has lost them gets anything."""
+        members, me = self.places.members, self._group.rank
+        given, taken = [0] * members, [0] * members
+        sent = np.empty((sum(me in sources for sources in part.values()), TILE), np.uint8)
+        # By sender, as they arrive: the columns that a tile is of.
+        columns: list[list[int]] = [[] for _ in range(members)]
+        done = 0
+        for (member, column), sources in part.items():
+            if mine is not None and me in sources:
+                shard, by = sources[me]
+                _core.multiply_tiles([sent[done]], [mine.tile(shard, tile)], [by])
+                given[member] += TILE
+                done += 1
+            if member == me:
+                for sender in sources:
+                    taken[sender] += TILE
+                    columns[sender].append(column)
+        found = np.empty((sum(taken) // TILE, TILE), np.uint8)
+        self._group.all_to_all(found.reshape(-1), sent.reshape(-1), taken, given)
+        self._refuse_holes()
+        self.sent_bytes += sum(given) - given[me]
+        if into is None:
+            return
+        begun = set()
+        for column, data in zip([one for each in columns for one in each], found, strict=True):
+            if column in begun:
+                into[column, tile] ^= data
+            else:
+                into[column, tile] = data
+            begun.add(column)
 
     def renew(self, mine: Shards, bad: _Marks) -> Iterator[None]:
         """Make damaged tiles of parity again; collective, yields between rows.
@@ -271,23 +293,26 @@ class Coding:
         me = self._group.rank
         for tile in np.flatnonzero(bad.any(axis=(0, 1))).tolist():
             self._contribute(mine, tile)
-            found = self._scatter(self.places.parity)
+            found = self._scatter()
             for row in np.flatnonzero(bad[me, :, tile]).tolist():
                 mine.rows[row, tile] = found[row]
             yield
-        self._sent[:] = 0
 
-    def _plan(self, lost: _Marks) -> _Plan:
-        """Return, for each lost slice of a row, which shards are multiplied by what."""
+    def _plan(self, lost: _Marks) -> list[_Plan]:
+        """Return what each lost slice of a row is made of, in parts of bounded size."""
         places = self.places
-        found: _Plan = {}
+        columns = max(1, _AT_ONCE // places.data)
+        found: list[_Plan] = [{} for _ in range(-(-places.data // columns))]
         for member, column in np.argwhere(lost[:, : places.data]).tolist():
             codeword = places.codeword_of_slice(member, column)
             shards = [places.row(other, codeword) for other in range(places.members)]
             present = [shard for other, shard in enumerate(shards) if not lost[other, shard]]
             sources, _, rows = self._code.plan(present, [column])
-            found[member, column] = (sources, rows[0])
-        return found
+            holders = {shards[other]: other for other in range(places.members)}
+            found[column // columns][member, column] = {
+                holders[shard]: (shard, by) for shard, by in zip(sources, rows[0], strict=True)
+            }
+        return [part for part in found if part]
 
 
 def hashes_of(rows: _Bytes, kept: _Marks, old: Hashes | None) -> Hashes:

@@ -12,12 +12,15 @@ from coded_files import body_of, parity_of
 
 import holdfast
 from holdfast.ft.state.files.container import hashes
+from holdfast.ft.state.keeper import coding
 from holdfast.ft.state.keeper.ops import Ops
 from holdfast.ft.state.keeper.peers import Peers
 from holdfast.ft.state.keeper.slots import Part, Slot, Slots, digest_of
 from holdfast.ft.state.places import TILE, room, slice_tiles
 
 FLIPS = 20
+# So that a row is made again in several parts.
+coding._AT_ONCE = 3
 
 
 class Member:
