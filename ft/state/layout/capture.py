@@ -13,7 +13,7 @@ from holdfast.errors import ConfigError
 from holdfast.ft.state.layout.boxes import of_range
 from holdfast.ft.state.layout.entry import Entry
 from holdfast.ft.state.layout.flatten import dumped
-from holdfast.ft.state.layout.head import Head, place
+from holdfast.ft.state.layout.head import Head, layout_digest, place, rows_of
 from holdfast.ft.state.layout.local import Local, Replica, describe, parts_of
 from holdfast.ft.state.layout.steady import Steady
 
@@ -70,6 +70,9 @@ class Capture:
         self.sources, self._at, self.body_bytes = sources_of(locals_, len(self.objects))
         #: Which sources forward and backward may write: they are copied before anything else.
         self.early = [k for k, s in enumerate(self.sources) if s.entry.name not in flat.steady]
+        #: What is made once for this and all that are renewed of it, whose entries are the same,
+        #: and whose tensors but for the early ones.
+        self.kept: dict[str, Any] = {}
         self._versions = self.versions()
 
     def renewed(self, state: Mapping[str, Any]) -> Capture:
@@ -108,15 +111,33 @@ class Capture:
         step, epoch : int
             When they were.
         """
-        entries = tuple(source.entry for source in self.sources)
+        entries = self.kept.get("entries")
+        if entries is None:
+            entries = self.kept["entries"] = tuple(source.entry for source in self.sources)
         rest = (self._at, len(self.objects))
         return Head(job, step, epoch, self._rank, self._world, entries, rest, self.body_bytes)
+
+    def told(self, head: Head) -> tuple[bytes, str]:
+        """Return this capture's head as bytes, and the digest of its layout.
+
+        Parameters
+        ----------
+        head : Head
+            What `head` returned.
+        """
+        if "rows" not in self.kept:
+            self.kept["rows"] = rows_of(head.entries)
+            self.kept["digest"] = layout_digest([head], self.kept["rows"])
+        return head.to_bytes(self.kept["rows"]), self.kept["digest"]
 
     # ---- who moved -------------------------------------------------------------------------------
 
     def versions(self) -> list[int]:
         """Return the version counters of all sources' tensors; -1 for one without a counter."""
-        return [_version(source.tensor) for source in self.sources]
+        try:
+            return [source.tensor._version for source in self.sources]
+        except RuntimeError:  # one of inference mode is among them
+            return [_version(source.tensor) for source in self.sources]
 
     def moved(self, before: Sequence[int] | None = None) -> list[str]:
         """Return names of tensors that were written since.
@@ -213,7 +234,7 @@ def _replaced(
         for local in locals_
         for number, first, count in parts_of(local)
     }
-    found = [*sources]
+    found, names = [*sources], {name for name, *_ in new}
     for k in early:
         entry = sources[k].entry
         local, number = new.pop((entry.name, entry.box, entry.first, entry.count), (None, 0))
@@ -221,7 +242,7 @@ def _replaced(
             if (local.dtype, local.shape) != (entry.dtype, entry.shape):
                 return None
             found[k] = Source(entry, local.views[number], local.tensor)
-        elif entry.name in {name for name, *_ in new}:
+        elif entry.name in names:
             return None
     return None if new else found
 

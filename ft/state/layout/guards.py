@@ -6,7 +6,7 @@ millisecond each; to see that nothing has changed takes less than one microsecon
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any
 
@@ -36,13 +36,17 @@ def of_module(module: nn.Module) -> Guard | None:
         for tensor in (*inner._parameters.values(), *inner._buffers.values()):
             if tensor is not None:
                 tensors.append(tensor)
-    places = [_place(tensor) for tensor in tensors]
+    places = _places(tensors)
+    before = places()
 
     def holds() -> bool:
-        return all(
-            len(table) == len(values) and all(map(is_, table.values(), values))
-            for table, values in tables
-        ) and places == [_place(tensor) for tensor in tensors]
+        return (
+            all(
+                len(table) == len(values) and all(map(is_, table.values(), values))
+                for table, values in tables
+            )
+            and before == places()
+        )
 
     return holds
 
@@ -67,7 +71,8 @@ def of_optimizer(optimizer: torch.optim.Optimizer) -> Guard | None:
         kept.append((each, tuple(each.values())))
     count = len(optimizer.state)
     tensors = [tensor for _, values in kept for tensor in values]
-    places = [_place(tensor) for tensor in tensors]
+    places = _places(tensors)
+    before = places()
 
     def holds() -> bool:
         now = optimizer.param_groups
@@ -83,12 +88,19 @@ def of_optimizer(optimizer: torch.optim.Optimizer) -> Guard | None:
                 len(table) == len(values) and all(map(is_, table.values(), values))
                 for table, values in kept
             )
-            and places == [_place(tensor) for tensor in tensors]
+            and before == places()
         )
 
     return holds
 
 
-def _place(tensor: torch.Tensor) -> int:
-    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
-    return local.data_ptr()
+def _places(tensors: Sequence[torch.Tensor]) -> Callable[[], list[int]]:
+    """Return what tells where tensors' bytes are now."""
+    plain = [tensor for tensor in tensors if not hasattr(tensor, "_local_tensor")]
+    spread: list[Any] = [tensor for tensor in tensors if hasattr(tensor, "_local_tensor")]
+
+    def now() -> list[int]:
+        there = [tensor.data_ptr() for tensor in plain]
+        return there + [tensor._local_tensor.data_ptr() for tensor in spread]
+
+    return now

@@ -53,9 +53,15 @@ class Head:
     objects: tuple[int, int]
     body: int
 
-    def to_bytes(self) -> bytes:
-        """Return it as JSON."""
-        return _json(
+    def to_bytes(self, rows: bytes | None = None) -> bytes:
+        """Return it as JSON.
+
+        Parameters
+        ----------
+        rows : bytes, optional
+            What `rows_of` returns of the entries, where that is known already.
+        """
+        others = _json(
             {
                 "format": FORMAT,
                 "job": self.job,
@@ -65,9 +71,9 @@ class Head:
                 "world": self.world,
                 "body": self.body,
                 "objects": [*self.objects],
-                "entries": [entry.to_list() for entry in self.entries],
             }
         )
+        return b'%s,"entries":%s}' % (others[:-1], rows_of(self.entries) if rows is None else rows)
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Head:
@@ -140,7 +146,18 @@ def place(sizes: Iterable[int]) -> tuple[list[int], int]:
     return places, end
 
 
-def layout_digest(heads: Sequence[Head]) -> str:
+def rows_of(entries: Iterable[Entry]) -> bytes:
+    """Return entries as JSON.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        Of one head.
+    """
+    return _json([entry.to_list() for entry in entries])
+
+
+def layout_digest(heads: Sequence[Head], rows: bytes | None = None) -> str:
     """Return the digest of where everything lies; with the same, tiles compare by index.
 
     Parameters
@@ -148,6 +165,8 @@ def layout_digest(heads: Sequence[Head]) -> str:
     heads : sequence of Head
         Of all ranks, in their order. Job, step and epoch do not count, nor does the length of the
         rest, which lies behind all tensors.
+    rows : bytes, optional
+        What `rows_of` returns of the entries of a single head, where that is known already.
 
     Returns
     -------
@@ -156,8 +175,8 @@ def layout_digest(heads: Sequence[Head]) -> str:
     """
     digest = xxhash.xxh3_128()
     for head in heads:
-        rows = [entry.to_list() for entry in head.entries]
-        digest.update(_json([FORMAT, head.rank, head.world, head.objects[0], rows]))
+        digest.update(_json([FORMAT, head.rank, head.world, head.objects[0]])[:-1])
+        digest.update(b",%s]" % (rows_of(head.entries) if rows is None else rows))
     return digest.hexdigest()
 
 
