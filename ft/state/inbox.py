@@ -18,9 +18,13 @@ import torch
 from holdfast.ft.state.keeper.memory import Region
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.capture import Capture, is_direct, write
-from holdfast.ft.state.layout.head import Head, layout_digest
+from holdfast.ft.state.layout.entry import Entry
+from holdfast.ft.state.layout.head import Head
 
 _ALIGNMENT = 64
+_ROW = 24
+# What is pickled grows a little now and then.
+_SLACK = 64 << 10
 
 
 def optimizers(value: Any) -> list[torch.optim.Optimizer]:
@@ -39,24 +43,39 @@ class Packed:
 
     Parameters
     ----------
-    pieces : bytes
-        Rows of what it reads itself: address, bytes, place in the body.
-    copied : bytes
-        Rows of what is in the inbox: place there plus one, bytes, place in the body.
-    inbox : Region, optional
-        To be closed when it is sent.
-    read : tuple of (str, torch.Tensor, int)
-        Name, tensor and version of what the keeper reads itself.
+    lengths : tuple of int
+        Bytes of the tables, which lie in the inbox one after the other: the head; rows of what the
+        keeper reads itself (address, bytes, place in the body); rows of what is in the inbox (place
+        there plus one, bytes, place in the body).
+    tables : int
+        Where in the inbox the first one begins.
+    digest : str
+        Of the layout.
+    inbox : Region
+        Stays open for the next snapshot.
+    names : tuple of str
+        Of tensors that the keeper reads itself.
+    tensors : tuple of torch.Tensor
+        They.
+    versions : list of int
+        What they had when the snapshot was taken.
     """
 
-    pieces: bytes
-    copied: bytes
-    inbox: Region | None
-    read: tuple[tuple[str, torch.Tensor, int], ...]
+    lengths: tuple[int, int, int]
+    tables: int
+    digest: str
+    inbox: Region
+    names: tuple[str, ...]
+    tensors: tuple[torch.Tensor, ...]
+    versions: list[int]
 
     def moved(self) -> list[str]:
         """Return the names of tensors that were written since, which the keeper may have torn."""
-        return sorted({name for name, tensor, version in self.read if tensor._version != version})
+        now = [tensor._version for tensor in self.tensors]
+        if now == self.versions:
+            return []
+        both = zip(self.names, self.versions, now, strict=True)
+        return sorted({name for name, old, new in both if old != new})
 
     def problem(self) -> str:
         """Say which tensors were written since; empty: none."""
@@ -70,43 +89,97 @@ class Packed:
         )
 
 
-def pack(capture: Capture, objects_at: int, reads: bool) -> Packed:
-    """Copy what the keeper does not read.
+class _Plan:
+    """Who copies what of a capture, and of all that are renewed of it.
 
     Parameters
     ----------
     capture : Capture
-        Of the state.
-    objects_at : int
-        Where in the body the pickled rest lies.
+        Of a state.
     reads : bool
-        Whether the keeper may read this process's memory, and an optimiser's step waits for it.
+        As for `Inbox.pack`.
     """
-    pieces, copied, copies, read = [], [], [], []
-    room = len(capture.objects)
-    early = set(capture.early)
-    for number, source in enumerate(capture.sources):
-        entry = source.entry
-        if not entry.nbytes:
-            continue
-        if reads and number not in early and is_direct(source.view):
-            address = source.view.data_ptr() + entry.first * entry.item
-            pieces.append((address, entry.nbytes, entry.at))
-            read.append((entry.name, source.tensor, source.tensor._version))
-            continue
-        at = -(-room // _ALIGNMENT) * _ALIGNMENT
-        copies.append((replace(entry, at=at), source.view))
-        room = at + entry.nbytes
-        copied.append((at + 1, entry.nbytes, entry.at))
-    inbox = None
-    if room:
-        inbox = Region("inbox", room)
-        inbox.view[: len(capture.objects)] = capture.objects
-        for entry, view in copies:
-            write(entry, view, inbox.view)
-        if capture.objects:
-            copied.append((1, len(capture.objects), objects_at))
-    return Packed(_rows(pieces), _rows(copied), inbox, tuple(read))
+
+    def __init__(self, capture: Capture, reads: bool) -> None:
+        pieces, copied, read = [], [], []
+        self.copies: list[tuple[int, Entry]] = []
+        """Which sources, and where their bytes go in the inbox."""
+        self.room = 0
+        early = set(capture.early)
+        for number, source in enumerate(capture.sources):
+            entry, view = source.entry, source.view
+            if not entry.nbytes:
+                continue
+            # A tensor of inference mode has no counter that would tell.
+            if reads and number not in early and is_direct(view) and not view.is_inference():
+                pieces.append((view.data_ptr() + entry.first * entry.item, entry.nbytes, entry.at))
+                read.append((entry.name, source.tensor))
+                continue
+            at = -(-self.room // _ALIGNMENT) * _ALIGNMENT
+            self.copies.append((number, replace(entry, at=at)))
+            self.room = at + entry.nbytes
+            copied.append((at + 1, entry.nbytes, entry.at))
+        self.pieces, self.copied = _rows(pieces), _rows(copied)
+        self.names = tuple(name for name, _ in read)
+        self.tensors = tuple(tensor for _, tensor in read)
+
+
+class Inbox:
+    """Memory of a trainer that its keeper reads a snapshot's head and copies from.
+
+    One region serves all snapshots, each when the keeper is through with the one before.
+    """
+
+    def __init__(self) -> None:
+        self._region: Region | None = None
+        self.is_read = True
+        """Whether the keeper has what was there."""
+
+    def forget(self) -> None:
+        """Give the memory back; a keeper that has it keeps it."""
+        region, self._region = self._region, None
+        if region is not None:
+            region.close()
+
+    def pack(self, capture: Capture, head: Head, reads: bool) -> Packed:
+        """Copy what the keeper does not read.
+
+        Parameters
+        ----------
+        capture : Capture
+            Of the state.
+        head : Head
+            What the capture says of itself.
+        reads : bool
+            Whether the keeper may read this process's memory, and an optimiser's step waits for it.
+        """
+        key = f"plan {reads}"
+        plan: _Plan | None = capture.kept.get(key)
+        if plan is None:
+            plan = capture.kept[key] = _Plan(capture, reads)
+        versions = [tensor._version for tensor in plan.tensors]
+        data, digest = capture.told(head)
+        objects, copied = capture.objects, plan.copied
+        tables = [data, plan.pieces, copied]
+        if objects:
+            # They lie behind all tensors.
+            begin = plan.room + len(data) + len(plan.pieces) + len(copied) + _ROW
+            tables[2] = copied + _rows([(begin + 1, len(objects), head.objects[0])])
+        whole = b"".join([*tables, objects])
+        region = self._room(plan.room + len(whole))
+        for number, entry in plan.copies:
+            write(entry, capture.sources[number].view, region.view)
+        region.view[plan.room : plan.room + len(whole)] = whole
+        head_bytes, pieces, rows = map(len, tables)
+        told = (head_bytes, pieces, rows)
+        return Packed(told, plan.room, digest, region, plan.names, plan.tensors, versions)
+
+    def _room(self, nbytes: int) -> Region:
+        if self._region is None or not self.is_read or self._region.nbytes < nbytes:
+            self.forget()
+            self._region = Region("inbox", nbytes + nbytes // 8 + _SLACK)
+        self.is_read = False
+        return self._region
 
 
 def message_of(packed: Packed, head: Head) -> Message:
@@ -115,24 +188,22 @@ def message_of(packed: Packed, head: Head) -> Message:
     Parameters
     ----------
     packed : Packed
-        Its bytes, or where they are.
+        Where its bytes are.
     head : Head
         Of this rank's image.
     """
-    data = head.to_bytes()
+    names = ("head", "pieces", "copied")
     fields = {
         "step": head.step,
         "epoch": head.epoch,
         "nbytes": head.body,
-        "layout": layout_digest([head]),
+        "layout": packed.digest,
         "process": os.getpid(),
-        "head": len(data),
-        "pieces": len(packed.pieces),
-        "copied": len(packed.copied),
-        "inbox": packed.inbox.nbytes if packed.inbox else 0,
+        **dict(zip(names, packed.lengths, strict=True)),
+        "tables": packed.tables,
+        "inbox": packed.inbox.nbytes,
     }
-    files = (packed.inbox.descriptor,) if packed.inbox else ()
-    return Message("take", fields, data + packed.pieces + packed.copied, files)
+    return Message("take", fields, b"", (packed.inbox.descriptor,))
 
 
 def _rows(rows: list[tuple[int, int, int]]) -> bytes:

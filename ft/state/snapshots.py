@@ -20,7 +20,7 @@ from holdfast.errors import ConfigError, HoldfastError, ProtocolError, SystemFai
 from holdfast.ft.state import together
 from holdfast.ft.state.bring_back import bring_back, bring_back_flushed
 from holdfast.ft.state.files.schemes import absolute
-from holdfast.ft.state.inbox import Packed, message_of, optimizers, pack
+from holdfast.ft.state.inbox import Inbox, Packed, message_of, optimizers
 from holdfast.ft.state.keeper.link import KeeperLink
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.ft.state.layout.capture import Capture
@@ -100,6 +100,7 @@ class Snapshots:
         self._capture: Capture | None = None  # of the latest snapshot
         self._has_taken = False
         self._replicas: dict[str, Replica] | None = None
+        self._inbox = Inbox()
         self._packed: Packed | None = None  # until the keeper has read it
         self._taken: int | None = None  # until it is known what became of it
         self._is_between = False  # no optimizer has done a step since
@@ -165,6 +166,7 @@ class Snapshots:
         """Go from the keepers; this rank's ends if what it has is of no use any more."""
         self._standing.end()
         self._meeting.leave()
+        self._inbox.forget()
         link, self._link = self._link, None
         if link is not None:
             if not is_of_use:
@@ -276,6 +278,7 @@ class Snapshots:
                 if self._link.poll("captured", self._taken) is None:
                     self._link.send(Message("hurry"))
                     self._link.wait("captured", self._patience, self._taken)
+                self._inbox.is_read = True
                 error = packed.problem()
             except Timeout as failure:
                 error, self._owed = str(failure), self._taken
@@ -325,12 +328,8 @@ class Snapshots:
         self._is_late = False
         self._reserved.make(self._link, self._meeting.code, capture.body_bytes)
         head = capture.head(self._job, step, self._meeting.life)
-        packed = pack(capture, head.objects[0], self._reads and bool(self._hooks))
-        try:
-            self._link.send(message_of(packed, head), _HAND_OVER_S)
-        finally:
-            if packed.inbox is not None:
-                packed.inbox.close()
+        packed = self._inbox.pack(capture, head, self._reads and bool(self._hooks))
+        self._link.send(message_of(packed, head), _HAND_OVER_S)
         self._taken, self._packed, self._is_between = step, packed, True
         self._standing.taken(step)
 

@@ -9,7 +9,7 @@ from holdfast.errors import ConfigError, ProtocolError
 from holdfast.ft.state.keeper.capture import Tiles, pieces_of, read
 from holdfast.ft.state.keeper.memory import mapped
 from holdfast.ft.state.keeper.slots import Part, Slot
-from holdfast.ft.state.keeper.wire import Message
+from holdfast.ft.state.keeper.wire import MOST_BLOB, Message
 
 
 def take_in(message: Message, slot: Slot) -> Iterator[None]:
@@ -31,12 +31,13 @@ def take_in(message: Message, slot: Slot) -> Iterator[None]:
     SystemFailure
         The trainer's memory cannot be read.
     """
-    head, pieces, copied = _segments(message, "head", "pieces", "copied")
+    inbox = _inbox(message)
+    head, pieces, copied = _segments(message, inbox, "head", "pieces", "copied")
     step, nbytes = message.number("step"), message.number("nbytes")
     if nbytes > len(slot.region.view):
         raise ConfigError(f"{nbytes} bytes; reserved: {len(slot.region.view)}")
     slot.begin(Part(step, nbytes, message.text("layout"), head))
-    yield from _fill(message, slot.region.view, nbytes, copied)
+    yield from _fill(inbox, slot.region.view, nbytes, copied)
     slot.early = [int(at) for at in pieces_of(copied, nbytes)[:, 2]]
     tiles, rows = Tiles(slot.body), pieces_of(pieces, nbytes)
     for upto in read(message.number("process"), rows, slot.region.view):
@@ -46,30 +47,42 @@ def take_in(message: Message, slot: Slot) -> Iterator[None]:
     slot.hashes = tiles.hashes
 
 
-def _segments(message: Message, *names: str) -> list[bytes]:
-    """Cut a blob into the parts that its fields give the lengths of."""
+def _inbox(message: Message) -> memoryview:
+    """Return what the trainer has copied itself."""
+    if not message.descriptors:
+        return memoryview(b"")
+    size = message.number("inbox")
+    return memoryview(mapped(os.dup(message.descriptors[0]), size))[:size]
+
+
+def _segments(message: Message, inbox: memoryview, *names: str) -> list[bytes]:
+    """Cut tables out of a blob, or of the inbox, by the fields that give their lengths."""
     lengths = [message.number(name) for name in names]
-    if sum(lengths) != len(message.blob):
-        raise ProtocolError(f"parts of {lengths} bytes in a blob of {len(message.blob)}")
-    found, at = [], 0
+    whole, at = memoryview(message.blob), 0
+    if "tables" in message.fields:
+        whole, at = inbox, message.number("tables")
+    elif sum(lengths) != len(whole):
+        raise ProtocolError(f"parts of {lengths} bytes in a blob of {len(whole)}")
+    if sum(lengths) > min(len(whole) - at, MOST_BLOB):
+        raise ProtocolError(
+            f"parts of {lengths} bytes at {at} of {len(whole)}; accepted: what is there, and at "
+            f"most {MOST_BLOB}"
+        )
+    found = []
     for length in lengths:
-        found.append(message.blob[at : at + length])
+        found.append(bytes(whole[at : at + length]))
         at += length
     return found
 
 
-def _fill(message: Message, view: memoryview, nbytes: int, copied: bytes) -> Iterator[None]:
+def _fill(inbox: memoryview, view: memoryview, nbytes: int, copied: bytes) -> Iterator[None]:
     """Put what the trainer has copied itself into its place."""
     rows = pieces_of(copied, nbytes)
-    if not len(rows):
-        return
-    if not message.descriptors:
+    if len(rows) and not len(inbox):
         raise ProtocolError("what the trainer has copied itself is not there")
-    size = message.number("inbox")
-    inbox = memoryview(mapped(os.dup(message.descriptors[0]), size))
     for address, count, at in rows.tolist():
         # Places in the inbox begin at 1: 0 is no address.
-        if address - 1 > size or count > size - (address - 1):
-            raise ProtocolError(f"{count} bytes at {address - 1} of an inbox of {size}")
+        if address - 1 > len(inbox) or count > len(inbox) - (address - 1):
+            raise ProtocolError(f"{count} bytes at {address - 1} of an inbox of {len(inbox)}")
         view[at : at + count] = inbox[address - 1 : address - 1 + count]
         yield

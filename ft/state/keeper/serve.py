@@ -21,7 +21,7 @@ from holdfast.ft.state.keeper.keeper import Keeper
 from holdfast.ft.state.keeper.wire import Message
 from holdfast.options import Options
 
-VERSION = 2
+VERSION = 3
 _MOST_CALLERS = 16
 # For the others to have what they need of this one.
 _PARTING_S = 10.0
