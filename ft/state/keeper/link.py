@@ -1,8 +1,8 @@
 """A trainer's end of the connection to its keeper: finds it, or starts it, and speaks to it.
 
 A thread takes what the keeper says, so that the keeper can ask the trainer's store while the
-trainer computes, and another one sends: who trains never waits for a keeper that reads nothing. No
-message waits without a limit.
+trainer computes. Another one sends what the system does not take at once: who trains never waits
+for a keeper that reads nothing. No message waits without a limit.
 """
 
 from __future__ import annotations
@@ -53,8 +53,11 @@ class KeeperLink:
     def __init__(self, connection: socket.socket, store: Any = None) -> None:
         self._connection = connection
         self._store = store
-        self._outgoing: queue.SimpleQueue[tuple[Message, threading.Event] | None]
+        # Messages, or the rest of one, that the system did not take at once.
+        self._outgoing: queue.SimpleQueue[tuple[Message | memoryview, threading.Event] | None]
         self._outgoing = queue.SimpleQueue()
+        self._sending = threading.Lock()  # guards what is begun to be sent, and the next line
+        self._unsent = 0  # of what is in the queue, or with the thread that sends
         self._lock = threading.Condition()  # guards what is below
         self._told: deque[Message] = deque()
         self._is_gone = False
@@ -155,24 +158,51 @@ class KeeperLink:
             Seconds to wait at most until the system has it, so that it arrives even if this process
             is killed; it is sent later where it does not.
         """
-        own = tuple(os.dup(number) for number in message.descriptors)
-        handed_over = threading.Event()
-        self._outgoing.put((replace(message, descriptors=own), handed_over))
+        with self._sending:
+            rest = None if self._unsent else self._send_now(message)
+            if rest is not None and not len(rest):
+                return
+            self._unsent += 1
+            handed_over = threading.Event()
+            if rest is None:
+                own = tuple(os.dup(number) for number in message.descriptors)
+                self._outgoing.put((replace(message, descriptors=own), handed_over))
+            else:
+                self._outgoing.put((rest, handed_over))
         if within_s > 0:
             handed_over.wait(within_s)
+
+    def _send_now(self, message: Message) -> memoryview | None:
+        """Send what the system takes at once; return what is left; None: all of it."""
+        if self._connection.gettimeout() is not None:
+            return None
+        try:
+            return wire.send_now(self._connection, message)
+        except (HoldfastError, OSError):
+            self._break()
+            return memoryview(b"")
+
+    def _break(self) -> None:
+        """The keeper is gone: the reader notices, and tells."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
 
     def _write(self) -> None:
         while (one := self._outgoing.get()) is not None:
             message, handed_over = one
             try:
-                wire.send(self._connection, message)
+                if isinstance(message, Message):
+                    wire.send(self._connection, message)
+                else:
+                    self._connection.sendall(message)
             except (HoldfastError, OSError):
-                # The reader notices, and tells.
-                with contextlib.suppress(OSError):
-                    self._connection.shutdown(socket.SHUT_RDWR)
+                self._break()
             finally:
+                with self._sending:
+                    self._unsent -= 1
                 handed_over.set()
-                wire.close_all(message.descriptors)
+                if isinstance(message, Message):
+                    wire.close_all(message.descriptors)
 
     def wait(self, kind: str, timeout_s: float, step: int | None = None) -> Message:
         """Wait for a message of a kind, and of a step where one is given; others stay.

@@ -159,6 +159,37 @@ def send(connection: socket.socket, message: Message) -> None:
         raise ProtocolError(f"message {message.kind!r}: the other end is gone ({error})") from None
 
 
+def send_now(connection: socket.socket, message: Message) -> memoryview | None:
+    """Send as much of a message as the system takes without waiting.
+
+    Parameters
+    ----------
+    connection : socket.socket
+        Without a timeout.
+    message : Message
+        Its descriptors stay open here.
+
+    Returns
+    -------
+    memoryview, optional
+        What is left to be sent, without the descriptors; None: all, with them.
+
+    Raises
+    ------
+    ProtocolError
+        The message is too long.
+    OSError
+        The other end is gone.
+    """
+    data = memoryview(encode(message))
+    files = array.array("i", message.descriptors)
+    passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)] if message.descriptors else []
+    try:
+        return data[connection.sendmsg([data], passed, socket.MSG_DONTWAIT) :]
+    except BlockingIOError:
+        return None
+
+
 def receive(connection: socket.socket) -> Message | None:
     """Wait for a message, for as long as the socket's timeout says; None: the other end has ended.
 

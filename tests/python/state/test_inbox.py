@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="waits for torch: a state is its tensors")
@@ -13,7 +15,9 @@ from torch import nn  # noqa: E402
 
 from holdfast.errors import ProtocolError  # noqa: E402
 from holdfast.ft.state.inbox import Inbox, Packed, message_of  # noqa: E402
+from holdfast.ft.state.keeper import wire  # noqa: E402
 from holdfast.ft.state.keeper.intake import take_in  # noqa: E402
+from holdfast.ft.state.keeper.link import KeeperLink  # noqa: E402
 from holdfast.ft.state.keeper.slots import Slot  # noqa: E402
 from holdfast.ft.state.keeper.wire import Message  # noqa: E402
 from holdfast.ft.state.layout.capture import Capture  # noqa: E402
@@ -134,3 +138,32 @@ def test_tables_that_are_not_in_the_inbox_are_refused():
     with pytest.raises(ProtocolError, match="accepted: what is there"):
         next(take_in(Message("take", message.fields), slot))
     inbox.forget()
+
+
+def test_messages_are_sent_at_once_and_in_order_where_nobody_reads():
+    ours, theirs = socket.socketpair()
+    link = KeeperLink(ours)
+    link.send(Message("first"))
+    theirs.setblocking(False)
+    # By the thread that sends, so that it is there even if it is killed now.
+    assert wire.receive(theirs) == Message("first")
+    theirs.setblocking(True)
+    files = [os.memfd_create(f"{number}") for number in range(3)]
+    blob = np.random.default_rng(1).bytes(700_000)
+    for number, file in enumerate(files):
+        os.write(file, bytes([number]))
+        link.send(Message("long", {"n": number}, blob, (file,)))
+        link.send(Message("short", {"n": number}))
+        os.close(file)
+    for number in range(3):
+        found = wire.receive(theirs)
+        assert found is not None
+        assert (found.kind, found.fields, found.blob) == ("long", {"n": number}, blob)
+        (file,) = found.descriptors
+        assert os.pread(file, 9, 0) == bytes([number])
+        os.close(file)
+        assert wire.receive(theirs) == Message("short", {"n": number})
+    theirs.close()
+    # Whoever is gone is noticed by who waits, not by who sends.
+    link.send(Message("late"))
+    link.close()
