@@ -224,7 +224,7 @@ class Saved:
         """
         return self.tiles(self.manifest.file_of(rank))
 
-    def gather(self, reading: Reading) -> bytes:
+    def gather(self, reading: Reading) -> memoryview:
         """Return the ranges of a reading, one after the other; only their tiles are read.
 
         Parameters
@@ -252,7 +252,7 @@ class Saved:
                 count = min(length - done, begin + len(data) - position)
                 found[at : at + count] = data[position - begin : position - begin + count]
                 at, done = at + count, done + count
-        return found.tobytes()
+        return found.data
 
     def rest(self, rank: int) -> bytes:
         """Return a rank's pickled rest.
@@ -277,7 +277,7 @@ class Saved:
         if not nbytes:
             return b""
         spans = (np.array([at], np.int64), np.array([nbytes], np.int64))
-        return self.gather(Reading(rank, *spans, ()))
+        return bytes(self.gather(Reading(rank, *spans, ())))
 
     # ---- all of it -------------------------------------------------------------------------------
 
