@@ -96,6 +96,8 @@ def do(training: Training, number: int, kill: Kill, rng: random.Random) -> dict[
         training.start()
     if not training.waits(lambda: training.is_well(after + 2) or is_over(training), WELL_S):
         told["failed"] = "not protected again in time"
+    elif training.launcher.poll() == 0 and told["hit"]["killed"] < len(kill.victims):
+        return {**told, "missed": True}  # the training was over, and some of them had gone
     elif training.launcher.poll() is not None:
         told["failed"] = f"the job ended with status {training.launcher.returncode}"
     told["seconds"] = round(time.monotonic() - begun, 2)
@@ -154,7 +156,7 @@ def one(
     training = Training(folder, environment(options, f"kills-{folder}", options.code))
     told: list[dict[str, Any]] = []
     try:
-        while kills and training.furthest < options.steps - 20:
+        while kills and training.furthest < options.steps - 100:
             if not told and not training.waits(lambda: training.is_well(2), WELL_S):
                 told.append({"failed": "does not begin"})
                 break
