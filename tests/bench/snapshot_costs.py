@@ -3,7 +3,9 @@
 ``python snapshot_costs.py`` starts ranks that train a model of ``--megabytes`` of state each, with
 steps of ``--step-seconds``, without snapshots, with them, and with a code; Markdown: seconds that a
 step waited, the run's time by that without, and processor seconds of a keeper for a GB of state.
-Beside them the call of ``dcp.async_save`` on the same state. Ranks are of different domains.
+Beside them the call of ``dcp.async_save`` on the same state. Ranks are of different domains. Before
+what is measured there are two snapshots, so that all memory has been used once; what keepers do
+while nothing is asked of them is measured for itself, and is not in their time for a GB.
 ``--frozen 0.9`` adds a run in which so much of the model is not trained: what keepers send each
 other for the code then, by what they send where all is trained.
 """
@@ -30,9 +32,9 @@ from holdfast import _job, ft
 from holdfast.ft.state.keeper import wire
 from holdfast.ft.state.keeper.address import Address
 
-TICKS = os.sysconf("SC_CLK_TCK")
 LIMIT_S = 900.0
 WARM = 3
+IDLE_S = 2.0
 # Parameters of the model; of so many parts one can be frozen.
 PARTS = 20
 
@@ -45,8 +47,11 @@ def build(megabytes: float) -> tuple[nn.Module, torch.optim.Optimizer]:
 
 
 def processor_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """Of all threads that are there; keepers' stay."""
+    found = 0
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        found += int((thread / "schedstat").read_text().split()[0])
+    return found / 1e9
 
 
 def sent_bytes(rank: int) -> int:
@@ -99,25 +104,45 @@ def train(
         for _ in range(options.steps):
             step(model, optimizer, options.step_seconds, pause)
         return {**told, "seconds": time.monotonic() - begun}
-    with ft.Snapshots(state, code=code, every=options.every, **flushes) as taken:
-        begun, busy, waited, sent = 0.0, 0.0, 0.0, 0
-        for number in taken.steps(WARM + options.steps):
-            if number == WARM:
-                dist.barrier()
-                begun, waited = time.monotonic(), taken.waited_s
-                busy = processor_seconds(taken.keeper)
-                sent = sent_bytes(dist.get_rank())
-            # Optimisers make their state in the first steps.
-            step(model, optimizer, options.step_seconds, pause, frozen * (number > 0))
+    every = options.every
+    # The first steps make the optimiser's state; two snapshots use each of the keeper's slots.
+    warm = max(WARM, 2 * every)
+    with ft.Snapshots(state, code=code, every=every, **flushes) as taken:
+
+        def go(first: int, count: int, seconds: float) -> int:
+            times = 0
+            for number in range(first, first + count):
+                step(model, optimizer, seconds, pause, frozen * (number > 0))
+                if (number + 1) % every == 0:
+                    taken.take(number + 1)
+                    times += 1
+            return times
+
+        go(0, warm, 0.0)
+        told["idle_processor_s"] = idle(taken.keeper, pause)
+        dist.barrier()
+        begun, waited = time.monotonic(), taken.waited_s
+        busy, sent = processor_seconds(taken.keeper), sent_bytes(dist.get_rank())
+        times = go(warm, options.steps, options.step_seconds)
         told["seconds"] = time.monotonic() - begun
-        times = options.steps // options.every
         told["waited_s"] = (taken.waited_s - waited) / times
-        gigabytes = times * options.megabytes / 1e3
-        told["processor_s_per_gb"] = (processor_seconds(taken.keeper) - busy) / gigabytes
+        # What the last one has keepers do is theirs, too.
+        pause.wait(IDLE_S)
+        passed = time.monotonic() - begun
+        busy = processor_seconds(taken.keeper) - busy - passed * told["idle_processor_s"]
+        told["processor_s_per_gb"] = busy / (times * options.megabytes / 1e3)
         told["sent_mb"] = (sent_bytes(dist.get_rank()) - sent) / times / 1e6
         told["unprotected"] = taken.unprotected
         dist.barrier()
     return told
+
+
+def idle(keeper: int, pause: Any) -> float:
+    """A keeper's processor seconds for a second in which nothing is asked of it."""
+    pause.wait(IDLE_S)  # what was asked before is done
+    begun, busy = time.monotonic(), processor_seconds(keeper)
+    pause.wait(2 * IDLE_S)
+    return (processor_seconds(keeper) - busy) / (time.monotonic() - begun)
 
 
 def torchs_own(options: argparse.Namespace) -> dict:
