@@ -42,6 +42,7 @@ def load(state: Any, saved: dict[Any, Any], names: Mapping[int, str], made: Made
 class _Loading:
     def __init__(self, names: Mapping[int, str], made: Made) -> None:
         self._names, self._made = names, made
+        self._owned: dict[str, dict[str, list[tuple[str, torch.Tensor]]]] = {}
 
     def into_container(self, now: Any, saved: Any, path: str) -> None:
         if isinstance(now, dict):
@@ -144,18 +145,28 @@ class _Loading:
 
     def _state_of(self, name: str, kept: Any, path: str) -> Any:
         """Return a parameter's state: as this rank's rest has it, or of the tensors that came."""
-        prefix = joined(path, name)
         if kept is not None:
             return self._bound(kept)
         found: dict[str, Any] = {}
-        for full, tensor in self._made.items():
-            if full.startswith(f"{prefix}/"):
-                *outer, last = keys_of(full[len(prefix) + 1 :])
-                inner = found
-                for key in outer:
-                    inner = inner.setdefault(key, {})
-                inner[last] = tensor
+        for below, tensor in self._by_owner(path).get(joined("", name), ()):
+            *outer, last = keys_of(below)
+            inner = found
+            for key in outer:
+                inner = inner.setdefault(key, {})
+            inner[last] = tensor
         return found or None
+
+    def _by_owner(self, path: str) -> dict[str, list[tuple[str, torch.Tensor]]]:
+        """Return the tensors that came, by the key below a path, with what is below that."""
+        found = self._owned.get(path)
+        if found is None:
+            found = self._owned[path] = {}
+            for full, tensor in self._made.items():
+                if full.startswith(f"{path}/"):
+                    owner, _, below = full[len(path) + 1 :].partition("/")
+                    if below:
+                        found.setdefault(owner, []).append((below, tensor))
+        return found
 
     def _bound(self, kept: Any) -> Any:
         if isinstance(kept, Leaf):
