@@ -24,6 +24,8 @@ from holdfast.ft.state.layout.capture import Capture  # noqa: E402
 from holdfast.ft.state.layout.dtypes import ITEM_BYTES  # noqa: E402
 from holdfast.ft.state.layout.flatten import flatten  # noqa: E402
 from holdfast.ft.state.layout.head import Head  # noqa: E402
+from holdfast.ft.state.layout.leaf import Part  # noqa: E402
+from holdfast.ft.state.layout.load import load  # noqa: E402
 from holdfast.ft.state.layout.local import Replica, intervals_of, replicas_of  # noqa: E402
 from holdfast.ft.state.layout.plan import index  # noqa: E402
 from holdfast.ft.state.layout.restore import Restore  # noqa: E402
@@ -240,6 +242,21 @@ def test_a_state_that_was_not_made_yet_is_not_made_afterwards():
     restored(other, [image(one)])
     assert bits(one["optim"].state_dict()) == bits(other["optim"].state_dict())
     assert not other["optim"].state
+
+
+def test_state_that_came_for_a_parameter_that_this_ranks_rest_has_not_is_its():
+    net = nn.Linear(2, 3)
+    optimizer = torch.optim.SGD([{"params": [p]} for p in (net.weight, net.bias)], lr=0.1)
+    groups = [{"lr": 0.1, "params": [name]} for name in ("a/b", "a")]
+    rest = {"optim": Part("optimizer", {"state": {}, "param_groups": groups, "extra": {}})}
+    names = {id(net.weight): "a/b", id(net.bias): "a"}
+    paths = ("a%2Fb/first", "a%2Fb/more/second", "a/first")
+    made = {f"optim/state/{path}": torch.full((1,), i) for i, path in enumerate(paths)}
+    load({"optim": optimizer}, rest, names, {**made, "optim/statement": torch.ones(1)})
+    assert bits(optimizer.state[net.weight]) == bits(
+        {"first": torch.tensor([0]), "more": {"second": torch.tensor([1])}}
+    )
+    assert bits(optimizer.state[net.bias]) == bits({"first": torch.tensor([2])})
 
 
 def test_state_of_another_dtype_than_its_parameter_keeps_its_bits():
