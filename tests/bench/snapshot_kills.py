@@ -141,11 +141,17 @@ def undisturbed(options: argparse.Namespace, folder: Path) -> Steps:
 
 def right_steps(options: argparse.Namespace, folder: Path) -> Steps:
     kept = Path(options.right) if options.right else None
+    # The order of sums is that of the transport.
+    of = {name: getattr(options, name) for name in ("kind", "transport", "width", "steps")}
     if kept is not None and kept.exists():
-        return {(r, s): told for r, s, told in json.loads(kept.read_text())}
+        found = json.loads(kept.read_text())
+        if found["of"] != of:
+            raise SystemExit(f"--right {kept} is of {found['of']}; accepted: one of {of}")
+        return {(r, s): told for r, s, told in found["steps"]}
     right = undisturbed(options, folder)
     if kept is not None:
-        kept.write_text(json.dumps([[r, s, told] for (r, s), told in right.items()]))
+        steps = [[r, s, told] for (r, s), told in right.items()]
+        kept.write_text(json.dumps({"of": of, "steps": steps}))
     return right
 
 
