@@ -43,9 +43,10 @@ class Flushing:
     def __init__(self, url: str) -> None:
         self.url = url
         self._place = place(url)
-        self._worker = Worker(lambda error: self._ended.put((self._id, f"{error}")))
+        self._worker = Worker(lambda error: self._ended.put((self._begun, f"{error}")))
         self._ended: queue.SimpleQueue[tuple[Id, str]] = queue.SimpleQueue()
-        self._id: Id = (0, 0)
+        self._begun: Id = (0, 0)  # what the state machine knows to be under way, or to have been
+        self._id: Id = (0, 0)  # what is being written, which is another one at the end of a life
         self._own: set[str] = set()  # files that this rank has written
         self._is_first, self._folder = False, ""
         self._said: dict[str, Any] | None = None  # once this rank's part is written, or verified
@@ -54,7 +55,7 @@ class Flushing:
 
     def begin(self, slot: Slot) -> None:
         """Write a slot, which stays as it is until this has ended."""
-        self._id, self._said = slot.id, None
+        self._begun, self._said = slot.id, None
 
         def task() -> Iterator[None]:
             self._said = self._written(slot)
@@ -69,18 +70,22 @@ class Flushing:
     def heard(self, told: Mapping[int, Any], world: int) -> None:
         """Go on when all have come as far with one snapshot."""
         there = [one.get("written") for one in told.values()]
-        if len(there) < world or any(one is None or one["id"] != list(self._id) for one in there):
+        if len(there) < world or any(
+            one is None or one["id"] != list(self._begun) for one in there
+        ):
             return
         phases = {one["phase"] for one in there}
         if len(phases) > 1:
             return
+
+        begun = self._begun
 
         def commit() -> Iterator[None]:
             self._said = self._committed(there)
             yield
 
         def end() -> Iterator[None]:
-            self._ended.put((self._id, self._settled(there)))
+            self._ended.put((begun, self._settled(there)))
             yield
 
         self._said = None
@@ -92,7 +97,7 @@ class Flushing:
         What is written of it has no manifest.
         """
         self._said = None
-        return self._id
+        return self._begun
 
     def ended(self) -> Iterator[tuple[Id, str]]:
         """Yield snapshots whose flush has ended, and why it failed; empty: it did not."""

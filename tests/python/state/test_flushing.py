@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from coded_files import body_of, head_of
+from waiting import eventually
 
 from holdfast.errors import SystemFailure
 from holdfast.ft.state.files.container import hashes
@@ -67,3 +68,15 @@ def test_what_is_not_on_the_disk_as_it_was_captured_is_no_newer_state(tmp_path: 
         assert ("are not as they were captured" in said) == is_damaged
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["step-000001-epoch-1", "step-000002-epoch-1"]
+
+
+def test_what_is_given_up_is_what_was_begun_not_what_was_written_at_the_end_of_a_life(
+    tmp_path: Path,
+):
+    """Else the state machine waits for its end for ever, and nothing is flushed any more."""
+    keeper = Flushing(f"file://{tmp_path}")
+    begun, newest = slot_of(0, 1, 1), slot_of(0, 2, 1)
+    keeper.begin(begun)
+    assert eventually(keeper.said)
+    keeper._written(newest)
+    assert keeper.abandon() == begun.id
