@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import signal
 import sys
 
@@ -17,6 +18,13 @@ from holdfast.options import Options
 
 # A trainer that is stopped by ctrl-C, or with its whole group, leaves its keeper.
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+
+
+def _be_silent() -> None:
+    """Say no more: what is said until now is kept in memory, for the trainer that waits."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    os.close(null)
 
 
 def main() -> int:
@@ -48,7 +56,7 @@ def main() -> int:
             fault_tolerance=True,
         )
         address = Address(arguments.job, arguments.host, arguments.rank)
-        serve(address, options, arguments.keep_for)
+        serve(address, options, arguments.keep_for, _be_silent)
     except HoldfastError as error:
         print(f"holdfast keeper: {error}", file=sys.stderr)
         return 1

@@ -10,6 +10,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 from holdfast import _process
 from holdfast.comm.group import Group
@@ -80,7 +81,7 @@ def _refusal(error: HoldfastError) -> Message:
     return Message("failed", {"kind": type(error).__name__, "error": str(error)})
 
 
-def serve(address: Address, options: Options, keep_for_s: float) -> None:
+def serve(address: Address, options: Options, keep_for_s: float, begun: Callable[[], None]) -> None:
     """Be the keeper of an address until it ends; return at once where there is one already.
 
     Parameters
@@ -91,10 +92,13 @@ def serve(address: Address, options: Options, keep_for_s: float) -> None:
         Of the group of keepers.
     keep_for_s : float
         Seconds without a trainer after which it ends.
+    begun : callable
+        Called once it can be found.
     """
     listener = address.take(_PARTING_S)
     if listener is None:
         return
+    begun()
 
     def refuse_all() -> None:
         # The next life of the job finds nobody here, and starts a keeper of its own.

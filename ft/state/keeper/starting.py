@@ -17,7 +17,7 @@ _MOST_SAID = 2000
 
 
 def start(address: Address, keep_for_s: float, errors: int) -> subprocess.Popen[bytes]:
-    """Start a keeper, in a session of its own; one that finds another there ends at once.
+    """Start a keeper, in a session of its own; one that finds one there that answers ends at once.
 
     Parameters
     ----------
@@ -85,8 +85,7 @@ class Starter:
                     f"the keeper of job {self._address.job!r}, rank {self._address.rank}, ended "
                     f"with {status} before it answered: {self.said or 'it has said nothing'}"
                 )
-            # It ends well where another one has the address: one of a life that has ended, which
-            # answers nobody any more, and goes in a moment.
+            # It was killed, or found one that answered, which has gone since.
             is_in_vain = status is not None and waited > self._again_s
             if not is_in_vain and waited <= self._longest_s:
                 return

@@ -73,6 +73,7 @@ def log_failures() -> None:
 
 def main() -> int:
     log_failures()
+    _keeper._be_silent = lambda: None  # type: ignore[assignment]  # its errors go to a log
     faulthandler.register(signal.SIGUSR1)
     rank = int(sys.argv[sys.argv.index("--rank") + 1])
     trap = Trap(Path(os.environ["KILLS_AT"]), "keeper", rank)

@@ -16,7 +16,7 @@ from holdfast.ft.state.keeper.making import GONE
 from holdfast.ft.state.keeper.wire import Message
 
 RESERVE = {"nbytes": 8, "data": 1, "parity": 0, "flush": "", "flush_every": 0}
-# So long a keeper would wait for a trainer that is gone: more.
+# A keeper that waited for a trainer that is gone would take longer.
 SOON_S = 20
 MEET = {"name": "a life", "rank": 0, "size": 2, "total": 2, "late": 0, "stored": 0}
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -245,6 +246,14 @@ def test_why_a_keeper_could_not_begin_is_said(monkeypatch: pytest.MonkeyPatch):
     words = r"rank 0, ended with 1 before it answered: .*HOLDFAST_TIMEOUT = 'soon'; accepted"
     with pytest.raises(SystemFailure, match=words):
         link.KeeperLink.find(place, None, 60.0, 20.0)
+
+
+def test_a_keeper_that_is_found_keeps_nothing_of_what_it_says():
+    """What it said before is in memory, which would grow with every view."""
+    found, _ = link.KeeperLink.find(Address(f"test-{os.getpid()}", "silent", 0), None, 60.0)
+    assert str(Path(f"/proc/{found.process}/fd/2").readlink()) == os.devnull
+    found.send(Message("end"))
+    found.close()
 
 
 def test_another_users_process_is_refused(monkeypatch: pytest.MonkeyPatch):
